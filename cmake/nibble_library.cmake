@@ -1,0 +1,41 @@
+# What every target of the project shares, and the one way to declare a folder of src/ as a library.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+
+# Contraction would make a result depend on the compiler's mood; kernels that want FMA ask for it by name.
+add_compile_options(-ffp-contract=off -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion)
+if(NIBBLE_WERROR)
+  add_compile_options(-Werror)
+endif()
+if(NIBBLE_CHECKS)
+  add_compile_definitions(NIBBLE_CHECKS=1)
+endif()
+if(NIBBLE_SANITIZE)
+  add_compile_options(-fsanitize=${NIBBLE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1)
+  add_link_options(-fsanitize=${NIBBLE_SANITIZE})
+endif()
+
+# nibble_library(NAME MAY_INCLUDE folders... HEADERS files... SOURCES files... [LINK libraries...])
+# MAY_INCLUDE is both what is linked and what tools/check_layers.py lets the folder's files include.
+function(nibble_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;HEADERS;MAY_INCLUDE;LINK" ${ARGN})
+  if(ARG_SOURCES)
+    add_library(nibble_${name} STATIC ${ARG_SOURCES})
+    set(scope PUBLIC)
+  else()
+    add_library(nibble_${name} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_sources(nibble_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/src FILES ${ARG_HEADERS})
+  target_include_directories(nibble_${name} ${scope} ${PROJECT_SOURCE_DIR}/src)
+  set_target_properties(nibble_${name} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)   # each header must compile alone
+  foreach(dep IN LISTS ARG_MAY_INCLUDE)
+    target_link_libraries(nibble_${name} ${scope} nibble_${dep})
+  endforeach()
+  if(ARG_LINK)
+    target_link_libraries(nibble_${name} ${scope} ${ARG_LINK})
+  endif()
+endfunction()
