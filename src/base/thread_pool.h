@@ -21,8 +21,8 @@ class ThreadPool {
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Runs body(begin, end, worker) over [0, count) cut into at most size() ranges; worker is in [0, size()). Returns when
-  // all are done. `body` must not throw.
+  // Runs body(begin, end, worker) over [0, count) cut into at most size() ranges; worker is in [0, size()). Returns
+  // when all are done. `body` must not throw.
   using Body = std::function<void(int64_t begin, int64_t end, int worker)>;
   void parallel_for(int64_t count, const Body& body);
 
