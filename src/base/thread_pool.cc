@@ -4,7 +4,7 @@
 
 namespace nibble {
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads) : size_(threads) {
   if (threads < 1) throw ContractError("ThreadPool: at least one thread");
   for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
 }
@@ -21,18 +21,19 @@ ThreadPool::~ThreadPool() {
 void ThreadPool::run_share(int worker) const {
   const int64_t parts = size();
   const int64_t begin = count_ * worker / parts, end = count_ * (worker + 1) / parts;
-  if (begin < end) (*body_)(begin, end, worker);
+  if (begin < end) range_(context_, begin, end, worker);
 }
 
-void ThreadPool::parallel_for(int64_t count, const Body& body) {
+void ThreadPool::run(int64_t count, Range range, const void* context) {
   if (count <= 0) return;
   if (workers_.empty() || count == 1) {
-    body(0, count, 0);
+    range(context, 0, count, 0);
     return;
   }
   {
     const std::lock_guard lock(mutex_);
-    body_ = &body;
+    range_ = range;
+    context_ = context;
     count_ = count;
     pending_ = static_cast<int>(workers_.size());
     ++round_;

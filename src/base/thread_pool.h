@@ -3,7 +3,6 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -19,21 +18,32 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  int size() const { return static_cast<int>(workers_.size()) + 1; }
+  [[gnu::always_inline]] int size() const { return size_; }
 
   // Runs body(begin, end, worker) over [0, count) cut into at most size() ranges; worker is in [0, size()). Returns
   // when all are done. `body` must not throw.
-  using Body = std::function<void(int64_t begin, int64_t end, int worker)>;
-  void parallel_for(int64_t count, const Body& body);
+  template <class Body>
+  [[gnu::always_inline]] void parallel_for(int64_t count, const Body& body) {
+    run(
+        count,
+        [](const void* context, int64_t begin, int64_t end, int worker) {
+          (*static_cast<const Body*>(context))(begin, end, worker);
+        },
+        &body);
+  }
 
  private:
+  using Range = void (*)(const void* context, int64_t begin, int64_t end, int worker);
+  void run(int64_t count, Range range, const void* context);
   void work(int worker);
   void run_share(int worker) const;
 
+  int size_;
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable wake_, finished_;
-  const Body* body_ = nullptr;
+  Range range_ = nullptr;
+  const void* context_ = nullptr;
   int64_t count_ = 0;
   uint64_t round_ = 0;
   int pending_ = 0;

@@ -14,15 +14,15 @@ template <class T>
 struct View1 {  // [size], dense
   T* data = nullptr;
   int64_t size = 0;
-  operator View1<const T>() const { return {data, size}; }
+  [[gnu::always_inline]] operator View1<const T>() const { return {data, size}; }
 };
 
 template <class T>
 struct View2 {  // [rows, cols], rows `stride` elements apart
   T* data = nullptr;
   int64_t rows = 0, cols = 0, stride = 0;
-  T* row(int64_t i) const { return data + i * stride; }
-  operator View2<const T>() const { return {data, rows, cols, stride}; }
+  [[gnu::always_inline]] T* row(int64_t i) const { return data + i * stride; }
+  [[gnu::always_inline]] operator View2<const T>() const { return {data, rows, cols, stride}; }
 };
 
 // Activations: fp32 in the exact mode, bf16 where the published code lands. The dtype is data, so one op serves both.
@@ -37,7 +37,7 @@ struct Rows {  // [rows, cols]
   void* data = nullptr;
   DType dtype = DType::kF32;
   int64_t rows = 0, cols = 0, stride = 0;
-  operator ConstRows() const { return {data, dtype, rows, cols, stride}; }
+  [[gnu::always_inline]] operator ConstRows() const { return {data, dtype, rows, cols, stride}; }
   // Columns [begin, begin + count) of every row.
   Rows columns(int64_t begin, int64_t count) const {
     return {static_cast<std::byte*>(data) + begin * bytes_of(dtype), dtype, rows, count, stride};

@@ -1,0 +1,34 @@
+#include "cpu/cpu_device.h"
+
+#include <cstring>
+#include <new>
+
+#include "base/arena.h"
+#include "ops/kernel_table.h"
+
+namespace nibble::cpu {
+
+CpuDevice::CpuDevice(const ops::KernelTable& kernels, int threads)
+    : kernels_(kernels), pool_(threads), name_(std::string("cpu ") + kernels.name) {}
+
+std::byte* CpuDevice::allocate(size_t bytes) {
+  auto* memory = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{Arena::kAlignment}));
+#ifdef NIBBLE_CHECKS
+  std::memset(memory, 0xFF, bytes);  // a NaN in fp32 and in bf16, -1 in integers
+#endif
+  return memory;
+}
+
+void CpuDevice::release(std::byte* memory) noexcept { ::operator delete (memory, std::align_val_t{Arena::kAlignment}); }
+
+void CpuDevice::copy_in(std::byte* to, std::span<const std::byte> host) {
+  if (!host.empty()) std::memcpy(to, host.data(), host.size());
+}
+
+void CpuDevice::copy_out(std::span<std::byte> host, const std::byte* from) {
+  if (!host.empty()) std::memcpy(host.data(), from, host.size());
+}
+
+void CpuDevice::fill_zero(std::byte* memory, size_t bytes) { std::memset(memory, 0, bytes); }
+
+}  // namespace nibble::cpu

@@ -1,0 +1,36 @@
+// The CPU as a device: host memory, a thread pool, and the kernels of one instruction set.
+#pragma once
+
+#include <string>
+
+#include "base/device.h"
+#include "base/thread_pool.h"
+
+namespace nibble::cpu {
+
+class CpuDevice final : public Device {
+ public:
+  CpuDevice(const ops::KernelTable& kernels, int threads);
+
+  std::string_view name() const override { return name_; }
+  const ops::KernelTable& kernels() const override { return kernels_; }
+  int concurrency() const override { return pool_.size(); }
+
+  std::byte* allocate(size_t bytes) override;  // poisoned where NIBBLE_CHECKS is on
+  void release(std::byte* memory) noexcept override;
+  const std::byte* adopt(std::span<const std::byte> host) override { return host.data(); }
+
+  void copy_in(std::byte* to, std::span<const std::byte> host) override;
+  void copy_out(std::span<std::byte> host, const std::byte* from) override;
+  void fill_zero(std::byte* memory, size_t bytes) override;
+  void synchronize() override {}
+
+  [[gnu::always_inline]] ThreadPool& pool() { return pool_; }
+
+ private:
+  const ops::KernelTable& kernels_;
+  ThreadPool pool_;
+  std::string name_;
+};
+
+}  // namespace nibble::cpu

@@ -1,0 +1,43 @@
+#include "cpu/isa.h"
+
+#include <array>
+
+#include "ops/kernel_table.h"
+
+namespace nibble::cpu {
+namespace portable {
+extern const ops::KernelTable kKernels;
+}
+#ifdef NIBBLE_X86
+namespace avx2 {
+extern const ops::KernelTable kKernels;
+}
+namespace avx512 {
+extern const ops::KernelTable kKernels;
+}
+#endif
+
+std::span<const Isa> instruction_sets() {
+#ifdef NIBBLE_X86
+  static const std::array<Isa, 3> all = {
+      Isa{"portable", &portable::kKernels, true, "nothing"},
+      Isa{"avx2", &avx2::kKernels, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"), "AVX2 and FMA"},
+      Isa{"avx512", &avx512::kKernels,
+          __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"),
+          "AVX-512 F, BW, VL and DQ"}};
+#else
+  static const std::array<Isa, 1> all = {Isa{"portable", &portable::kKernels, true, "nothing"}};
+#endif
+  return all;
+}
+
+const Isa& best_isa() {
+  const Isa* best = nullptr;
+  for (const Isa& isa : instruction_sets()) {
+    if (isa.available) best = &isa;
+  }
+  return *best;
+}
+
+}  // namespace nibble::cpu

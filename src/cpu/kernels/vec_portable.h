@@ -1,0 +1,29 @@
+// Native vectors where no instruction set is assumed: four floats, as gcc's vector extension lowers them anywhere.
+#pragma once
+
+#include <cstdint>
+
+namespace nibble::cpu::NIBBLE_ISA {
+
+using NativeF = float __attribute__((vector_size(16)));
+using NativeI = int32_t __attribute__((vector_size(16)));
+constexpr int kNativeLanes = 4;
+
+#define NIBBLE_INLINE [[gnu::always_inline]] inline
+
+NIBBLE_INLINE NativeF native_load(const float* p) {
+  NativeF v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+NIBBLE_INLINE void native_store(float* p, NativeF v) { __builtin_memcpy(p, &v, sizeof v); }
+NIBBLE_INLINE NativeF native_broadcast(float x) { return NativeF{x, x, x, x}; }
+NIBBLE_INLINE NativeF native_load_bf16(const uint16_t* p) {
+  const NativeI bits = {p[0] << 16, p[1] << 16, p[2] << 16, p[3] << 16};
+  return __builtin_bit_cast(NativeF, bits);
+}
+NIBBLE_INLINE NativeF native_fma(NativeF a, NativeF b, NativeF c) { return a * b + c; }  // two roundings here
+NIBBLE_INLINE NativeF native_max(NativeF a, NativeF b) { return a > b ? a : b; }
+NIBBLE_INLINE NativeF native_min(NativeF a, NativeF b) { return a < b ? a : b; }
+
+}  // namespace nibble::cpu::NIBBLE_ISA

@@ -1,0 +1,41 @@
+// Products of one activation with up to eight weight matrices.
+#pragma once
+
+#include "base/view.h"
+#include "ops/weight.h"
+
+namespace nibble {
+class Device;
+}
+
+namespace nibble::ops {
+
+// For each part p: out_p = x W_p^T. Parts share x so that one pass reads it.
+//
+// Shapes   x [T, K] (T = 0 allowed), W_p [N_p, K], out_p [T, N_p]. K divides by the format's group (32, 16); for
+//          fp8-block and plain formats any K.
+// Rounds   Weights are widened exactly (E2M1 * scale * tensor_scale in fp32: the scale product rounds once, NVFP4
+//          only), products and sums in fp32, one landing into out's dtype. fp32 out of bf16 x is allowed.
+// Order    K runs in 16 lanes, then a fixed tree: the same for 1 row and for 512, so a row does not depend on T.
+// Owns     Nothing; no scratch.
+// Refuses  ContractError before any write: no parts or more than kMaxParts, shapes that differ, K not a multiple of
+//          the group, out overlapping x or another out.
+// Source   docs/model.md 0 (linear layers), 3.1-3.4.
+struct Linear {
+  static constexpr int kMaxParts = 8;
+  struct Part {
+    WeightMatrix weight;  // [N, K]
+    Rows out;             // [T, N]
+  };
+  ConstRows x;  // [T, K]
+  Part parts[kMaxParts];
+  int part_count = 0;
+};
+
+void linear(Device& device, const Linear& args);
+
+namespace reference {
+void linear(const Linear& args);
+}
+
+}  // namespace nibble::ops

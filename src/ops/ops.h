@@ -1,0 +1,20 @@
+// Every op of the catalog.
+#pragma once
+
+#include "ops/add.h"
+#include "ops/attn_res_mix.h"
+#include "ops/causal_conv_silu.h"
+#include "ops/embedding.h"
+#include "ops/gated_rms_norm.h"
+#include "ops/kda_gate.h"
+#include "ops/kda_rows.h"
+#include "ops/linear.h"
+#include "ops/mla_append.h"
+#include "ops/mla_attention.h"
+#include "ops/moe_experts.h"
+#include "ops/moe_route.h"
+#include "ops/rms_norm.h"
+#include "ops/sample.h"
+#include "ops/select_rows.h"
+#include "ops/sigmoid_mul.h"
+#include "ops/situ.h"

@@ -1,0 +1,48 @@
+// A device that keeps the host honest: nothing runs before synchronize(), everything runs on another thread, and the
+// host cannot touch its memory in between (the pages are unmapped for it). Kernels are the CPU's, so a model must give
+// the CPU's bits here, unchanged.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cpu/cpu_device.h"
+#include "ops/kernel_table.h"
+
+namespace nibble::testing {
+
+class DeferredDevice final : public Device {
+ public:
+  explicit DeferredDevice(const ops::KernelTable& kernels);
+  ~DeferredDevice() override;
+
+  std::string_view name() const override { return "deferred"; }
+  const ops::KernelTable& kernels() const override { return table_; }
+  int concurrency() const override { return inner_.concurrency(); }
+  std::byte* allocate(size_t bytes) override;  // poisoned, inaccessible to the host
+  void release(std::byte* memory) noexcept override;
+  const std::byte* adopt(std::span<const std::byte> host) override;  // copies
+  void copy_in(std::byte* to, std::span<const std::byte> host) override;
+  void copy_out(std::span<std::byte> host, const std::byte* from) override;
+  void fill_zero(std::byte* memory, size_t bytes) override;
+  void synchronize() override;
+
+  void enqueue(std::function<void()> work) { queue_.push_back(std::move(work)); }
+  cpu::CpuDevice& inner() { return inner_; }
+  // How much work has been enqueued since construction.
+  int64_t enqueued() const { return enqueued_; }
+
+ private:
+  void protect(int protection);
+
+  cpu::CpuDevice inner_;
+  ops::KernelTable table_;
+  std::map<std::byte*, size_t> mappings_;  // start -> mapped bytes
+  std::vector<std::byte*> adopted_;
+  std::vector<std::function<void()>> queue_;
+  int64_t enqueued_ = 0;
+};
+
+}  // namespace nibble::testing
