@@ -1,0 +1,114 @@
+// nibble as a library: load a checkpoint, submit requests, stream what they produce.
+//
+// Thread-safe. One engine thread runs the steps; callbacks run on it, one at a time, and must return soon. A request's
+// greedy tokens are the same bits whatever else the engine is doing, and its samples depend only on its own seed.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace nibble {
+
+enum class Precision : uint8_t {
+  kBf16,   // activations land in bf16 where the published code lands them
+  kExact,  // fp32 activations
+};
+
+struct EngineOptions {
+  std::filesystem::path model;  // a checkpoint directory as published
+  std::string device = "cpu";
+  std::string isa;             // "portable", "avx2", "avx512"; empty: the best this machine has
+  int threads = 0;             // 0: one a physical core
+  int64_t context = 0;         // tokens a sequence may reach; 0: what the model allows, as far as memory goes
+  int64_t max_sequences = 16;  // running at once
+  int64_t step_tokens = 256;   // rows a step may have: longer prompts go in chunks
+  Precision precision = Precision::kBf16;
+  std::string mla_form = "absorbed";                                          // or "expanded"
+  std::function<void(std::string_view phase, int done, int total)> progress;  // while loading
+};
+
+struct SamplingParams {
+  float temperature = 1.0f;  // below 1e-5: greedy
+  float top_p = 0.95f, min_p = 0.0f;
+  int32_t top_k = 0;  // 0: all
+  float repetition_penalty = 1.0f, frequency_penalty = 0.0f, presence_penalty = 0.0f;
+  std::optional<uint64_t> seed;                       // none: a random one
+  std::vector<std::pair<int32_t, float>> logit_bias;  // added to logits; -inf bans
+};
+
+struct Request {
+  std::vector<int32_t> prompt;  // token ids; not empty
+  SamplingParams sampling;
+  int64_t max_tokens = 0;  // 0: until the context is full
+  int64_t min_tokens = 0;  // no stop before
+  bool ignore_eos = false;
+  std::vector<int32_t> stop_ids;          // besides the model's own
+  std::vector<std::string> stop_strings;  // matched on the generated text; not part of it
+  int32_t top_logprobs = -1;              // alternatives a token; -1: no logprobs at all
+  int32_t choices = 1;                    // completions of the one prompt
+};
+
+enum class FinishReason : uint8_t { kNone, kStop, kLength, kCancelled, kError };
+std::string_view name_of(FinishReason reason);  // "stop", "length", "cancelled", "error"
+
+struct TokenLogprob {
+  int32_t id = 0;
+  float logprob = 0.0f;
+  std::vector<std::pair<int32_t, float>> top;  // the likeliest, descending
+};
+
+// What a step brought for one choice of a request.
+struct Output {
+  int32_t choice = 0;
+  std::vector<int32_t> tokens;                // new ones, the stop token included
+  std::vector<TokenLogprob> logprobs;         // as many, where asked for
+  FinishReason finish = FinishReason::kNone;  // the last output of a choice says why it ended
+  std::string error;                          // for kError
+  std::string stop_string;                    // the one that matched
+};
+
+struct EngineStats {
+  int64_t running = 0, waiting = 0;
+  int64_t prompt_tokens = 0, generated_tokens = 0, steps = 0;
+  int64_t pages_total = 0, pages_free = 0, slots_total = 0, slots_free = 0;
+};
+
+class Engine {
+ public:
+  using Id = uint64_t;
+  using Callback = std::function<void(Id id, const Output& output)>;
+
+  // Throws Refusal: see docs/refusals.md.
+  explicit Engine(const EngineOptions& options);
+  ~Engine();  // cancels what is left
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Throws Refusal for a prompt that is empty, too long, or holds ids outside the vocabulary. `callback` may be called
+  // before submit returns.
+  Id submit(Request request, Callback callback);
+  // Takes effect before the next step; the request still gets its last output, with kCancelled.
+  void cancel(Id id);
+  // Submits and waits: all choices, each with every token it produced.
+  std::vector<Output> run(Request request);
+
+  EngineStats stats() const;
+  int64_t context() const;  // tokens a sequence may reach
+  int64_t vocabulary() const;
+  std::string_view device() const;  // "cpu avx2"
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace nibble

@@ -1,0 +1,64 @@
+// All state of all sequences: pages of MLA latents and slots of KDA state, in device memory that is taken once.
+//
+// A page holds 64 positions of one sequence, for every MLA layer. A slot holds one sequence's KDA state for every KDA
+// layer: the recurrent state at the last segment boundary, the records of the open segment, and the convolutions' last
+// raw inputs. Neither needs clearing when it changes hands: kernels read no position that its owner has not written.
+// The host side here only counts; kernels get views.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/device.h"
+#include "base/view.h"
+
+namespace nibble::cache {
+
+// What a cache has to hold, from the model's config.
+struct Shape {
+  int64_t kda_layers = 0, heads = 0, key_dim = 0, value_dim = 0, taps = 0;
+  int64_t mla_layers = 0, latent_dim = 0, shared_dim = 0;
+  DType dtype = DType::kBf16;  // of latents and convolution inputs; KDA state and records are fp32
+
+  int64_t bytes_per_page() const;
+  int64_t bytes_per_slot() const;
+};
+
+// One sequence's holdings. `length` positions are written; the next row goes to position `length`.
+struct Sequence {
+  int32_t slot = -1;
+  std::vector<int32_t> pages;
+  int64_t length = 0;
+};
+
+class Cache {
+ public:
+  Cache(Device& device, const Shape& shape, int64_t pages, int64_t slots);
+
+  const Shape& shape() const { return shape_; }
+  int64_t free_pages() const { return static_cast<int64_t>(free_pages_.size()); }
+  int64_t free_slots() const { return static_cast<int64_t>(free_slots_.size()); }
+
+  // Makes room for `positions` positions in all (a slot too, the first time). False, and nothing taken, where there is
+  // not enough.
+  bool reserve(Sequence& sequence, int64_t positions);
+  // Gives everything back; the sequence is empty again.
+  void release(Sequence& sequence);
+
+  struct KdaLayer {
+    Rows q_window, k_window, v_window;  // [slots * (taps - 1), A * K or A * V], raw inputs, oldest first
+    View1<float> state;                 // [slots, A, V, K]
+    View1<float> records;               // [slots, A, 16, 2 K + V]
+  };
+  // `index` counts KDA layers, or MLA layers, not layers.
+  KdaLayer kda(int64_t index) const;
+  Rows mla(int64_t index) const;  // [pages * 64, latent | shared key]
+
+ private:
+  Shape shape_;
+  int64_t pages_ = 0, slots_ = 0;
+  DeviceBuffer latents_, windows_, states_, records_;
+  std::vector<int32_t> free_pages_, free_slots_;  // stacks; the lowest index is on top of a fresh one
+};
+
+}  // namespace nibble::cache

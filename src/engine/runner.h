@@ -1,0 +1,83 @@
+// Runs steps: stages what a step needs in device memory, enqueues the model, reads back what was asked for.
+//
+// The engine decides which sequences bring which rows; the runner does it. The host sees results at three named
+// points only: sampled ids, logits, and whatever a tap copies out.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/arena.h"
+#include "base/device.h"
+#include "cache/cache.h"
+#include "model/k3.h"
+#include "model/limits.h"
+#include "ops/sample.h"
+
+namespace nibble::engine {
+
+// Which of a sequence's rows want logits.
+enum class Sampled : uint8_t { kNone, kLast, kAll };
+
+struct SequenceRows {
+  cache::Sequence* sequence = nullptr;  // has room for its rows; its length grows by them
+  std::span<const int32_t> tokens;
+  Sampled sampled = Sampled::kLast;
+};
+
+// Everything that a row's sampling depends on, as the request holds it.
+struct SampleRequest {
+  ops::SampleRow row;
+  std::span<const int32_t> seen_ids, seen_counts;  // for the penalties
+  std::span<const int32_t> bias_ids;
+  std::span<const float> bias_values;
+};
+
+struct RunnerOptions {
+  model::StepLimits limits;
+  int64_t pages = 0;  // of the cache
+  DType dtype = DType::kBf16;
+  ops::MlaForm mla_form = ops::MlaForm::kAbsorbed;
+  int64_t max_bias = 0;  // entries of seen_ids and bias_ids in one step, each
+};
+
+class Runner {
+ public:
+  // Takes all memory that steps will need. `device` and `model` must outlive it.
+  Runner(Device& device, const model::K3& model, const RunnerOptions& options);
+
+  cache::Cache& cache() { return cache_; }
+  const RunnerOptions& options() const { return options_; }
+  size_t arena_bytes() const { return arena_memory_.size(); }
+
+  // Enqueues one step. ContractError where it is over the limits.
+  void forward(std::span<const SequenceRows> batch, model::Tap* tap = nullptr);
+  // Host reads, each of the last forward(); they wait. Rows are the sampled ones, in order.
+  std::span<const float> read_logits();  // [R * N], valid until the next call
+  struct Sample {
+    int32_t id = -1;
+    bool bad_logits = false;  // NaN, +inf, or nothing finite: there is no token
+  };
+  std::vector<Sample> sample(std::span<const SampleRequest> rows);
+  void synchronize() { device_.synchronize(); }
+
+  int64_t sampled_rows() const { return logits_.rows; }
+
+ private:
+  template <class T>
+  View1<const T> stage(std::span<const T> host);
+
+  Device& device_;
+  const model::K3& model_;
+  RunnerOptions options_;
+  cache::Cache cache_;
+  DeviceBuffer arena_memory_, staging_memory_;
+  Arena arena_;
+  std::vector<std::byte> staging_host_;  // mirrors staging_memory_: what was staged, until the device has it
+  size_t staged_ = 0;
+  View2<float> logits_;
+  std::vector<float> host_logits_;
+};
+
+}  // namespace nibble::engine

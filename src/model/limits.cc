@@ -1,0 +1,56 @@
+#include "model/limits.h"
+
+#include <limits>
+
+#include "model/plan_device.h"
+#include "ops/kernel_table.h"
+#include "ops/ops.h"
+
+namespace nibble::model {
+namespace {
+
+template <class Args>
+void nothing(Device&, const Args&) {}
+
+template <class Args>
+ops::Kernel<Args> nothing_for(ops::Kernel<Args> ops::KernelTable::*) {
+  return nothing<Args>;
+}
+
+}  // namespace
+
+const ops::KernelTable& PlanDevice::kernels() const {
+  static const ops::KernelTable table = [] {
+    ops::KernelTable t;
+    t.name = "plan";
+    ops::for_each_kernel([&]<auto Member>(const char*) { t.*Member = nothing_for(Member); });
+    return t;
+  }();
+  return table;
+}
+
+size_t step_arena_bytes(const K3& model, const Device& device, DType dtype, const StepLimits& limits) {
+  PlanDevice plan(device);
+  Arena arena(PlanDevice::address(), std::numeric_limits<size_t>::max() / 2);
+  const int64_t pages = (limits.positions + ops::kPageTokens - 1) / ops::kPageTokens;
+  cache::Cache cache(plan, model.cache_shape(dtype), pages * limits.sequences, limits.sequences);
+  const auto ints = [](int64_t count) {
+    return View1<const int32_t>{reinterpret_cast<const int32_t*>(PlanDevice::address()), count};
+  };
+  Step step{.device = plan,
+            .arena = arena,
+            .cache = cache,
+            .sequences = {.row_begin = ints(limits.sequences + 1),
+                          .position = ints(limits.sequences),
+                          .slot = ints(limits.sequences),
+                          .row_sequence = ints(limits.rows),
+                          .pages = {ints(0).data, limits.sequences, pages, pages}},
+            .tokens = ints(limits.rows),
+            .sampled = ints(limits.sampled),
+            .max_positions = limits.positions,
+            .logits = {}};
+  model.forward(step);
+  return arena.peak();
+}
+
+}  // namespace nibble::model
