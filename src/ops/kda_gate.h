@@ -10,7 +10,8 @@ class Device;
 namespace nibble::ops {
 
 // decay[t, h, d] = lower_bound * sigmoid(exp(a_log[h]) * (gate[t, h, d] + dt_bias[h, d])), a log decay in
-// (lower_bound, 0); beta_out[t, h] = sigmoid(beta[t, h]). There is no softplus, and lower_bound is no clamp.
+// (lower_bound, 0), ends included once rounded; beta_out[t, h] = sigmoid(beta[t, h]). There is no softplus, and
+// lower_bound is no clamp.
 //
 // Shapes   T rows (0 allowed), A heads of K: gate, decay [T, A * K]; beta, beta_out [T, A]; a_log [A]; dt_bias [A * K].
 // Rounds   fp32 throughout, never landed.

@@ -5,6 +5,10 @@
 
 namespace nibble::cpu::NIBBLE_ISA {
 
+void causal_conv_silu(Device& device, const ops::CausalConvSilu& args);
+void gated_rms_norm(Device& device, const ops::GatedRmsNorm& args);
+void kda_gate(Device& device, const ops::KdaGate& args);
+void kda_rows(Device& device, const ops::KdaRows& args);
 void rms_norm(Device& device, const ops::RmsNorm& args);
 
 }  // namespace nibble::cpu::NIBBLE_ISA

@@ -9,6 +9,10 @@ namespace nibble::cpu::NIBBLE_ISA {
 extern const ops::KernelTable kKernels;
 const ops::KernelTable kKernels = {
     .name = NIBBLE_NAME(NIBBLE_ISA),
+    .causal_conv_silu = causal_conv_silu,
+    .gated_rms_norm = gated_rms_norm,
+    .kda_gate = kda_gate,
+    .kda_rows = kda_rows,
     .rms_norm = rms_norm,
 };
 

@@ -5,6 +5,10 @@
 
 namespace nibble::ops::certify {
 
+Report causal_conv_silu(Device& device);
+Report gated_rms_norm(Device& device);
+Report kda_gate(Device& device);
+Report kda_rows(Device& device);
 Report rms_norm(Device& device);
 
 }  // namespace nibble::ops::certify

@@ -1,0 +1,80 @@
+// Each task takes 64 channels of one sequence: their outputs first, from old window and new rows, then their window.
+#include "ops/causal_conv_silu.h"
+
+#include "cpu/kernels/kernel.h"
+#include "cpu/kernels/kernels.h"
+
+namespace nibble::cpu::NIBBLE_ISA {
+namespace {
+
+constexpr int64_t kChannels = 64;  // a cache line of fp32 weights a tap row of sixteen; few enough to stay in L1
+
+// The inputs of one sequence by position relative to the step's first row: negative ones lie in the window.
+template <class T>
+struct Inputs {
+  const ops::CausalConvSilu& args;
+  int64_t history, begin, rows, position, window_row;
+
+  [[gnu::always_inline]] Inputs(const ops::CausalConvSilu& a, int64_t s)
+      : args(a),
+        history(a.weight.cols - 1),
+        begin(a.sequences.row_begin.data[s]),
+        rows(a.sequences.row_begin.data[s + 1] - begin),
+        position(a.sequences.position.data[s]),
+        window_row(a.sequences.slot.data[s] * history) {}
+
+  // Null where the sequence has no such position.
+  [[gnu::always_inline]] const T* at(int64_t i) const {
+    if (i >= 0) return row<T>(args.x, begin + i);
+    return position + i >= 0 ? row<T>(ConstRows(args.window), window_row + history + i) : nullptr;
+  }
+};
+
+template <class T>
+NIBBLE_INLINE void convolve(const Inputs<T>& in, int64_t first, int64_t count) {
+  float weight[ops::kMaxConvTaps][kChannels] = {};  // taps outermost, so that channels fill a vector
+  for (int64_t c = 0; c < count; ++c) {
+    for (int64_t j = 0; j <= in.history; ++j) weight[j][c] = in.args.weight.row(first + c)[j];
+  }
+  for (int64_t i = 0; i < in.rows; ++i) {
+    T* out = row<T>(in.args.out, in.begin + i) + first;
+    for_lanes(count, [&](int64_t c, int64_t lanes) {
+      F16 y = zero();
+      for (int64_t j = 0; j <= in.history; ++j) {
+        const T* x = in.at(i - in.history + j);
+        y = fma(load(weight[j] + c), x == nullptr ? zero() : load_n(x + first + c, lanes), y);
+      }
+      store_n(out + c, y * sigmoid(y), lanes);
+    });
+  }
+}
+
+// Ascending, so a row that only moves down is read before it is overwritten.
+template <class T>
+NIBBLE_INLINE void update_window(const Inputs<T>& in, int64_t first, int64_t count) {
+  for (int64_t m = 0; m < in.history; ++m) {
+    const T* x = in.at(in.rows - in.history + m);
+    T* out = row<T>(in.args.window, in.window_row + m) + first;
+    for (int64_t c = 0; c < count; ++c) out[c] = x == nullptr ? T{} : x[first + c];
+  }
+}
+
+}  // namespace
+
+void causal_conv_silu(Device& device, const ops::CausalConvSilu& a) {
+  with_dtype(a.x.dtype, [&]<class T>() {
+    const int64_t sequences = a.sequences.slot.size, blocks = (a.x.cols + kChannels - 1) / kChannels;
+    pool(device).parallel_for(blocks * sequences, [&](int64_t begin, int64_t end, int) {
+      for (int64_t item = begin; item < end; ++item) {
+        const Inputs<T> in(a, item % sequences);
+        if (in.rows == 0) continue;
+        const int64_t first = item / sequences * kChannels, left = a.x.cols - first;
+        const int64_t count = left < kChannels ? left : kChannels;
+        convolve(in, first, count);
+        update_window(in, first, count);
+      }
+    });
+  });
+}
+
+}  // namespace nibble::cpu::NIBBLE_ISA
