@@ -1,5 +1,7 @@
 # One way to declare a fuzz target. Its entry is libFuzzer's, its seeds are files in tests/fuzz/corpus/NAME/.
 
+add_custom_target(fuzzers)   # all of them
+
 # nibble_fuzz_target(NAME SOURCE file [LIBS folders...] [LINK libraries...])
 # With NIBBLE_FUZZ (clang; preset `fuzz`) NAME is a libFuzzer binary. Otherwise the same entry is linked with a main that
 # replays the seeds, and runs as a test labelled `fuzz`: a seed that once broke a parser is tried in every build.
@@ -15,6 +17,7 @@ function(nibble_fuzz_target name)
     target_link_libraries(${name} PRIVATE nibble_${lib})
   endforeach()
   target_link_libraries(${name} PRIVATE ${ARG_LINK})
+  add_dependencies(fuzzers ${name})
   if(NIBBLE_FUZZ)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)   # .ci/run runs them all

@@ -33,7 +33,7 @@ std::span<const Isa> instruction_sets() {
 }
 
 const Isa& best_isa() {
-  const Isa* best = nullptr;
+  const Isa* best = &instruction_sets().front();
   for (const Isa& isa : instruction_sets()) {
     if (isa.available) best = &isa;
   }

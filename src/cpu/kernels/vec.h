@@ -22,7 +22,7 @@
 namespace nibble::cpu::NIBBLE_ISA {
 
 constexpr int64_t kLanes = 16;
-constexpr int kParts = static_cast<int>(kLanes) / kNativeLanes;
+constexpr int kParts = static_cast<int>(kLanes / kNativeLanes);
 
 struct F16 {
   NativeF part[kParts];

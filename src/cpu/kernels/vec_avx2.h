@@ -9,7 +9,7 @@ namespace nibble::cpu::NIBBLE_ISA {
 
 using NativeF = __m256;
 using NativeI = int32_t __attribute__((vector_size(32)));
-constexpr int kNativeLanes = 8;
+constexpr int64_t kNativeLanes = 8;
 
 #define NIBBLE_INLINE [[gnu::always_inline]] inline
 

@@ -9,7 +9,7 @@ namespace nibble::cpu::NIBBLE_ISA {
 
 using NativeF = __m512;
 using NativeI = int32_t __attribute__((vector_size(64)));
-constexpr int kNativeLanes = 16;
+constexpr int64_t kNativeLanes = 16;
 
 #define NIBBLE_INLINE [[gnu::always_inline]] inline
 

@@ -7,7 +7,7 @@ namespace nibble::cpu::NIBBLE_ISA {
 
 using NativeF = float __attribute__((vector_size(16)));
 using NativeI = int32_t __attribute__((vector_size(16)));
-constexpr int kNativeLanes = 4;
+constexpr int64_t kNativeLanes = 4;
 
 #define NIBBLE_INLINE [[gnu::always_inline]] inline
 
