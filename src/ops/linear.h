@@ -14,12 +14,14 @@ namespace nibble::ops {
 //
 // Shapes   x [T, K] (T = 0 allowed), W_p [N_p, K], out_p [T, N_p]. K divides by the format's group (32, 16); for
 //          fp8-block and plain formats any K.
-// Rounds   Weights are widened exactly (E2M1 * scale * tensor_scale in fp32: the scale product rounds once, NVFP4
-//          only), products and sums in fp32, one landing into out's dtype. fp32 out of bf16 x is allowed.
+// Rounds   Weights are widened to fp32: exactly for f32, bf16 and MXFP4; NVFP4 as code * (scale * tensor_scale) and
+//          fp8-block as code * scale, each product rounded once. Products with x and their sums are fp32 (fused where
+//          the device has it), one landing into out's dtype. fp32 out of bf16 x is allowed, and the reverse.
 // Order    K runs in 16 lanes, then a fixed tree: the same for 1 row and for 512, so a row does not depend on T.
 // Owns     Nothing; no scratch.
 // Refuses  ContractError before any write: no parts or more than kMaxParts, shapes that differ, K not a multiple of
-//          the group, out overlapping x or another out.
+//          the group, a tensor scale other than 1 outside NVFP4, out sharing elements with x or another out (columns of
+//          one buffer are apart).
 // Source   docs/model.md 0 (linear layers), 3.1-3.4.
 struct Linear {
   static constexpr int kMaxParts = 8;

@@ -21,9 +21,8 @@ namespace nibble::ops {
 // Order    Equal score + bias: the lower id wins. ids ascend within a row, so whoever combines adds in one fixed order.
 //          The weight sum runs in ascending id. A row's result does not depend on T.
 // Owns     Nothing; no scratch.
-// Refuses  ContractError before any write: E < k, shapes that differ, outputs that overlap inputs. A NaN logit counts
-// as
-//          score 0: ids are in 0..E-1 whatever the row holds, so bad rows cannot index past a bank.
+// Refuses  ContractError before any write: E < k, shapes that differ, outputs that overlap inputs or each other. A NaN
+//          logit counts as score 0: ids are in 0..E-1 whatever the row holds, so bad rows cannot index past a bank.
 // Source   docs/model.md 8.2, steps 1-4.
 struct MoeRoute {
   View2<const float> logits;  // [T, E]

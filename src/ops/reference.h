@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/view.h"
+#include "ops/weight.h"
 
 namespace nibble::ops {
 
@@ -13,6 +14,13 @@ inline double get(const ConstRows& v, int64_t row, int64_t col) {
 
 // A double rounded to bf16 in one step (through fp32 would round twice; rounding to odd first avoids it), or to fp32.
 double landed(double value, DType dtype);
+
+// The exact value of a weight: code * scale * tensor_scale.
+double get(const WeightMatrix& w, int64_t row, int64_t col);
+
+// Row n of w times row t of x.
+double dot(const WeightMatrix& w, int64_t n, const ConstRows& x, int64_t t);
+double situ_value(double gate, double up, float beta, float linear_beta);
 
 inline void put(const Rows& v, int64_t row, int64_t col, double value) {
   const int64_t i = row * v.stride + col;

@@ -15,7 +15,7 @@ namespace nibble::ops {
 // Rounds   fp32 from the landed gate and up, one landing.
 // Order    None.
 // Owns     Nothing; out may be the very view of gate or of up.
-// Refuses  ContractError before any write: shapes or dtypes that differ, a beta that is not positive.
+// Refuses  ContractError before any write: shapes or dtypes that differ, a beta that is not positive, partial overlap.
 // Source   docs/model.md 8.1.
 struct Situ {
   ConstRows gate, up;  // [T, n]

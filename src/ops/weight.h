@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/view.h"
-#include "fp4/weight_format.h"
+#include "fp4/format.h"
 
 namespace nibble::ops {
 
@@ -17,6 +17,13 @@ struct WeightMatrix {
   const void* scales = nullptr;  // E8M0 [rows, cols/32]; E4M3 [rows, cols/16]; fp32 [ceil(rows/128), ceil(cols/128)]
   float tensor_scale = 1.0f;
 };
+
+// Columns under one scale of a row, which the columns of a matrix are a multiple of.
+constexpr int64_t group_columns(fp4::WeightFormat format) {
+  return format == fp4::WeightFormat::kMxfp4   ? fp4::Mxfp4::kGroup
+         : format == fp4::WeightFormat::kNvfp4 ? fp4::Nvfp4::kGroup
+                                               : 1;
+}
 
 // The same matrix of every expert of a layer; experts lie where the file has them, so each has its own entry.
 struct ExpertBank {

@@ -1,6 +1,7 @@
 // What every kernel file includes: vectors, math, and how to reach the pool and a view's elements.
 #pragma once
 
+#include "base/view.h"
 #include "cpu/cpu_device.h"
 #include "cpu/kernels/math.h"
 #include "cpu/kernels/vec.h"

@@ -10,10 +10,15 @@ extern const ops::KernelTable kKernels;
 const ops::KernelTable kKernels = {
     .name = NIBBLE_NAME(NIBBLE_ISA),
     .causal_conv_silu = causal_conv_silu,
+    .embedding = embedding,
     .gated_rms_norm = gated_rms_norm,
     .kda_gate = kda_gate,
     .kda_rows = kda_rows,
+    .linear = linear,
+    .moe_experts = moe_experts,
+    .moe_route = moe_route,
     .rms_norm = rms_norm,
+    .situ = situ,
 };
 
 }  // namespace nibble::cpu::NIBBLE_ISA

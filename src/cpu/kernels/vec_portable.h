@@ -22,6 +22,15 @@ NIBBLE_INLINE NativeF native_load_bf16(const uint16_t* p) {
   const NativeI bits = {p[0] << 16, p[1] << 16, p[2] << 16, p[3] << 16};
   return __builtin_bit_cast(NativeF, bits);
 }
+// Bytes as integers, none past the fourth.
+NIBBLE_INLINE NativeI native_load_u8(const uint8_t* p) { return NativeI{p[0], p[1], p[2], p[3]}; }
+NIBBLE_INLINE NativeF native_to_float(NativeI v) { return __builtin_convertvector(v, NativeF); }
+// Sixteen nibbles of eight bytes, low nibble first, looked up in a table of sixteen integers.
+NIBBLE_INLINE void native_lookup_nibbles(const uint8_t* p, const int8_t* table, NativeF* out) {
+  for (int i = 0; i < 4; ++i, p += 2) {
+    out[i] = native_to_float(NativeI{table[p[0] & 15], table[p[0] >> 4], table[p[1] & 15], table[p[1] >> 4]});
+  }
+}
 NIBBLE_INLINE NativeF native_fma(NativeF a, NativeF b, NativeF c) { return a * b + c; }  // two roundings here
 NIBBLE_INLINE NativeF native_max(NativeF a, NativeF b) { return a > b ? a : b; }
 NIBBLE_INLINE NativeF native_min(NativeF a, NativeF b) { return a < b ? a : b; }

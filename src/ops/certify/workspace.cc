@@ -5,6 +5,8 @@
 #include <limits>
 #include <numbers>
 
+#include "fp4/quantize.h"
+
 namespace nibble::ops::certify {
 
 double Random::normal() {
@@ -55,6 +57,85 @@ Rows Workspace::rows(int64_t rows, int64_t cols, DType dtype, std::span<const fl
 
 Rows Workspace::poisoned_rows(int64_t rows, int64_t cols, DType dtype) {
   return {poison(static_cast<size_t>(rows * cols * bytes_of(dtype))), dtype, rows, cols, cols};
+}
+
+namespace {
+
+float largest(std::span<const float> values) {
+  float out = 0;
+  for (const float x : values) out = std::max(out, std::fabs(x));
+  return out;
+}
+
+// Codes and scales of a matrix, as a file would hold them.
+struct Packed {
+  std::vector<uint8_t> codes, scales;
+  float tensor_scale = 1.0f;
+};
+
+template <class F, class QuantizeRow>
+Packed pack_rows(std::span<const float> values, int64_t cols, const QuantizeRow& quantize_row) {
+  const auto width = static_cast<size_t>(cols), groups = width / F::kGroup, rows = values.size() / width;
+  Packed out{std::vector<uint8_t>(values.size() / 2), std::vector<uint8_t>(rows * groups)};
+  for (size_t n = 0; n < rows; ++n) {
+    std::vector<typename F::Scale> scales(groups);
+    quantize_row(values.subspan(n * width, width), std::span(out.codes).subspan(n * width / 2, width / 2),
+                 std::span(scales));
+    for (size_t g = 0; g < groups; ++g) out.scales[n * groups + g] = scales[g].bits;
+  }
+  return out;
+}
+
+Packed pack_mxfp4(std::span<const float> values, int64_t cols) {
+  return pack_rows<fp4::Mxfp4>(values, cols, fp4::quantize_mxfp4);
+}
+
+Packed pack_nvfp4(std::span<const float> values, int64_t cols) {
+  const float divisor = fp4::nvfp4_divisor(largest(values));
+  Packed out = pack_rows<fp4::Nvfp4>(
+      values, cols, [&](auto row, auto codes, auto scales) { fp4::quantize_nvfp4(row, divisor, codes, scales); });
+  out.tensor_scale = 1.0f / divisor;
+  return out;
+}
+
+// Each tile's scale puts its largest value at E4M3's largest.
+Packed pack_fp8_block(std::span<const float> values, int64_t rows, int64_t cols) {
+  constexpr int64_t kTile = fp4::Fp8Block::kTile;
+  const int64_t bands = (rows + kTile - 1) / kTile, tiles = (cols + kTile - 1) / kTile;
+  const auto tile_of = [&](int64_t i) { return static_cast<size_t>(i / cols / kTile * tiles + i % cols / kTile); };
+  std::vector<float> scales(static_cast<size_t>(bands * tiles));
+  Packed out{std::vector<uint8_t>(values.size()), std::vector<uint8_t>(scales.size() * sizeof(float))};
+  for (int64_t i = 0; i < rows * cols; ++i) {
+    scales[tile_of(i)] = std::max(scales[tile_of(i)], std::fabs(values[static_cast<size_t>(i)]) / fp4::kE4m3Max);
+  }
+  for (int64_t i = 0; i < rows * cols; ++i) {
+    const float scale = scales[tile_of(i)], value = values[static_cast<size_t>(i)];
+    out.codes[static_cast<size_t>(i)] = scale == 0 ? uint8_t{0} : fp4::to_e4m3(value / scale).bits;
+  }
+  std::memcpy(out.scales.data(), scales.data(), out.scales.size());
+  return out;
+}
+
+}  // namespace
+
+WeightMatrix Workspace::weight(fp4::WeightFormat format, int64_t rows, int64_t cols, Random& random, double scale) {
+  return weight(format, rows, cols, random.normals(rows * cols, scale));
+}
+
+WeightMatrix Workspace::weight(fp4::WeightFormat format, int64_t rows, int64_t cols, std::span<const float> values) {
+  WeightMatrix out{format, rows, cols};
+  Packed packed;
+  switch (format) {
+    case fp4::WeightFormat::kF32: out.codes = this->rows(rows, cols, DType::kF32, values).data; return out;
+    case fp4::WeightFormat::kBf16: out.codes = this->rows(rows, cols, DType::kBf16, values).data; return out;
+    case fp4::WeightFormat::kMxfp4: packed = pack_mxfp4(values, cols); break;
+    case fp4::WeightFormat::kNvfp4: packed = pack_nvfp4(values, cols); break;
+    case fp4::WeightFormat::kFp8Block: packed = pack_fp8_block(values, rows, cols); break;
+  }
+  out.codes = put(packed.codes.data(), packed.codes.size());
+  out.scales = put(packed.scales.data(), packed.scales.size());
+  out.tensor_scale = packed.tensor_scale;
+  return out;
 }
 
 std::vector<float> Workspace::read(const ConstRows& v) {

@@ -55,6 +55,8 @@ class Workspace {
   View1<T> poisoned_vector(int64_t size) {
     return {reinterpret_cast<T*>(poison(static_cast<size_t>(size) * sizeof(T))), size};
   }
+  // Weights given, quantised to `format` (scales from the largest value of each group, tile and tensor).
+  WeightMatrix weight(fp4::WeightFormat format, int64_t rows, int64_t cols, std::span<const float> values);
   // Random normal weights of standard deviation `scale`, quantised to `format`.
   WeightMatrix weight(fp4::WeightFormat format, int64_t rows, int64_t cols, Random& random, double scale);
 

@@ -1,0 +1,134 @@
+// The routed experts. Rows are sorted by expert, so that each expert's weights are widened once for all of its rows;
+// threads share out columns, never rows, so that each adds up its own columns in ascending expert.
+#include "ops/moe_experts.h"
+
+#include "cpu/kernels/dots.h"
+#include "cpu/kernels/kernel.h"
+#include "cpu/kernels/kernels.h"
+#include "cpu/kernels/situ.h"
+
+namespace nibble::cpu::NIBBLE_ISA {
+namespace {
+
+struct Groups {
+  int64_t* end;    // [E] of the expert's group in `order`; it begins where the one before ends
+  int64_t* order;  // [T * k] routed rows t * k + i, by expert, ascending within each
+};
+
+Groups group_by_expert(const ops::MoeExperts& a, const ops::MoeExpertsScratch& at) {
+  const int64_t experts = a.w1.experts.size, k = a.ids.cols;
+  const Groups g = {reinterpret_cast<int64_t*>(a.scratch.data + at.end),
+                    reinterpret_cast<int64_t*>(a.scratch.data + at.order)};
+  for (int64_t e = 0; e < experts; ++e) g.end[e] = 0;
+  for (int64_t t = 0; t < a.ids.rows; ++t) {
+    for (int64_t i = 0; i < k; ++i) ++g.end[a.ids.row(t)[i]];
+  }
+  int64_t total = 0;
+  for (int64_t e = 0; e < experts; ++e) {  // the group's begin, which the next loop moves to its end
+    const int64_t count = g.end[e];
+    g.end[e] = total;
+    total += count;
+  }
+  for (int64_t t = 0; t < a.ids.rows; ++t) {
+    for (int64_t i = 0; i < k; ++i) g.order[g.end[a.ids.row(t)[i]]++] = t * k + i;
+  }
+  return g;
+}
+
+// f(expert, first, count) for each run of at most kBlockTokens entries of `order` with one expert.
+template <class F>
+NIBBLE_INLINE void for_runs(const Groups& g, int64_t experts, const F& f) {
+  int64_t first = 0;
+  for (int64_t e = 0; e < experts; ++e) {
+    while (first < g.end[e]) {
+      const int64_t left = g.end[e] - first, count = left < kBlockTokens ? left : kBlockTokens;
+      f(e, first, count);
+      first += count;
+    }
+  }
+}
+
+// f(column, count) for blocks [begin, end) of n columns.
+template <class F>
+NIBBLE_INLINE void for_blocks(int64_t begin, int64_t end, int64_t n, const F& f) {
+  for (int64_t column = begin * kBlockRows; column < n && column < end * kBlockRows; column += kBlockRows) {
+    f(column, n - column < kBlockRows ? n - column : kBlockRows);
+  }
+}
+
+template <class T>
+NIBBLE_INLINE F16 landed_lanes(const float* p) {
+  T lane[kLanes];
+  store(lane, load(p));
+  return load(lane);
+}
+
+// hidden[j] = situ(w1 x, w3 x) for the routed rows in the order of `groups`, blocks [begin, end) of F.
+template <class Row, class X>
+void up(const ops::MoeExperts& a, const Groups& groups, X* hidden, int64_t begin, int64_t end) {
+  const int64_t k = a.ids.cols, width = a.w1.rows;
+  for_runs(groups, a.w1.experts.size, [&](int64_t e, int64_t first, int64_t tokens) {
+    const X* x[kBlockTokens];
+    for (int64_t t = 0; t < tokens; ++t) x[t] = row<X>(a.x, groups.order[first + t] / k);
+    for_blocks(begin, end, width, [&](int64_t column, int64_t count) {
+      Block gate, linear;
+      dots<Row>(a.w1.experts.data[e], column, count, x, tokens, gate);
+      dots<Row>(a.w3.experts.data[e], column, count, x, tokens, linear);
+      for (int64_t t = 0; t < tokens; ++t) {
+        const F16 h = situ(landed_lanes<X>(gate[t]), landed_lanes<X>(linear[t]), a.beta, a.linear_beta);
+        store_n(hidden + (first + t) * width + column, h, count);
+      }
+    });
+  });
+}
+
+// out = sum of weight * (w2 hidden), blocks [begin, end) of L.
+template <class Row, class X>
+void down(const ops::MoeExperts& a, const Groups& groups, const X* hidden, float* sums, int64_t begin, int64_t end) {
+  const int64_t k = a.ids.cols, width = a.w2.cols, n = a.w2.rows;
+  for (int64_t t = 0; t < a.x.rows; ++t) {
+    for_blocks(begin, end, n, [&](int64_t column, int64_t count) { store_n(sums + t * n + column, zero(), count); });
+  }
+  for_runs(groups, a.w2.experts.size, [&](int64_t e, int64_t first, int64_t tokens) {
+    const X* h[kBlockTokens];
+    for (int64_t t = 0; t < tokens; ++t) h[t] = hidden + (first + t) * width;
+    for_blocks(begin, end, n, [&](int64_t column, int64_t count) {
+      Block y;
+      dots<Row>(a.w2.experts.data[e], column, count, h, tokens, y);
+      for (int64_t t = 0; t < tokens; ++t) {
+        const int64_t token = groups.order[first + t] / k, choice = groups.order[first + t] % k;
+        float* sum = sums + token * n + column;
+        const F16 weight = broadcast(a.weights.row(token)[choice]);
+        store_n(sum, fma(weight, landed_lanes<X>(y[t]), load_n(sum, count)), count);
+      }
+    });
+  });
+  for (int64_t t = 0; t < a.x.rows; ++t) {
+    for_blocks(begin, end, n, [&](int64_t column, int64_t count) {
+      store_n(row<X>(a.out, t) + column, load_n(sums + t * n + column, count), count);
+    });
+  }
+}
+
+}  // namespace
+
+void moe_experts(Device& device, const ops::MoeExperts& a) {
+  const ops::MoeExpertsScratch at =
+      ops::moe_experts_scratch(a.x.rows, a.ids.cols, a.w1.experts.size, a.x.cols, a.w1.rows);
+  const Groups groups = group_by_expert(a, at);
+  with_dtype(a.x.dtype, [&]<class X>() {
+    X* hidden = reinterpret_cast<X*>(a.scratch.data + at.hidden);
+    float* sums = reinterpret_cast<float*>(a.scratch.data + at.sums);
+    with_row_type(a.w1.format, [&]<class Row>() {
+      pool(device).parallel_for(blocks_of(a.w1.rows),
+                                [&](int64_t begin, int64_t end, int) { up<Row>(a, groups, hidden, begin, end); });
+    });
+    with_row_type(a.w2.format, [&]<class Row>() {
+      pool(device).parallel_for(blocks_of(a.w2.rows), [&](int64_t begin, int64_t end, int) {
+        down<Row>(a, groups, hidden, sums, begin, end);
+      });
+    });
+  });
+}
+
+}  // namespace nibble::cpu::NIBBLE_ISA

@@ -1,0 +1,109 @@
+// Weights as kernels read them: sixteen consecutive columns of one row, whatever the format.
+//
+// One row type a format, each with at(k), columns k .. k + 15 for a k that is a multiple of 16; plain formats and fp8
+// also have tail(k, count), the last count < 16 columns with zeros after them. Nothing past the row's end is read.
+#pragma once
+
+#include "cpu/kernels/vec.h"
+#include "fp4/format.h"
+#include "ops/weight.h"
+
+namespace nibble::cpu::NIBBLE_ISA {
+
+// Half of each scale: E2M1 codes are looked up as twice their value, which is a small integer. Halving is exact for all
+// of E8M0 (2^-128 is a subnormal float).
+struct HalfScales {
+  float value[256];
+};
+template <class Scale>
+consteval HalfScales half_scales() {
+  HalfScales out = {};
+  for (int i = 0; i < 256; ++i) out.value[i] = to_float(Scale{static_cast<uint8_t>(i)}) * 0.5f;
+  return out;
+}
+static constexpr HalfScales kHalfE8m0 = half_scales<fp4::E8m0>(), kHalfE4m3 = half_scales<fp4::E4m3>();
+
+// Twice the value of each code; minus zero comes as zero, which no sum can tell apart.
+alignas(16) static constexpr int8_t kDoubledE2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+NIBBLE_INLINE F16 load_doubled_e2m1(const uint8_t* p) {
+  F16 r;
+  native_lookup_nibbles(p, kDoubledE2m1, r.part);
+  return r;
+}
+
+// The seven low bits of E4M3 are a float's exponent and mantissa but for the bias: 2^120 puts it right, subnormals
+// included.
+NIBBLE_INLINE F16 load_e4m3(const uint8_t* p) {
+  F16 r;
+  for (int i = 0; i < kParts; ++i) {
+    const NativeI bits = native_load_u8(p + i * kNativeLanes), magnitude = bits & 0x7F, sign = (bits & 0x80) << 24;
+    const NativeF value = __builtin_bit_cast(NativeF, magnitude << 20) * native_broadcast(0x1p120f);
+    const NativeI nan = (magnitude == 0x7F) & 0x7FC00000;
+    r.part[i] = __builtin_bit_cast(NativeF, __builtin_bit_cast(NativeI, value) | sign | nan);
+  }
+  return r;
+}
+
+template <class T>
+struct PlainRow {
+  static constexpr bool kHasTail = true;
+  const T* values;
+  NIBBLE_INLINE PlainRow(const ops::WeightMatrix& w, int64_t n) : values(static_cast<const T*>(w.codes) + n * w.cols) {}
+  NIBBLE_INLINE F16 at(int64_t k) const { return load(values + k); }
+  NIBBLE_INLINE F16 tail(int64_t k, int64_t count) const { return load_head(values + k, count); }
+};
+
+struct Mxfp4Row {
+  static constexpr bool kHasTail = false;
+  const uint8_t *codes, *scales;
+  NIBBLE_INLINE Mxfp4Row(const ops::WeightMatrix& w, int64_t n)
+      : codes(static_cast<const uint8_t*>(w.codes) + n * (w.cols / 2)),
+        scales(static_cast<const uint8_t*>(w.scales) + n * (w.cols / fp4::Mxfp4::kGroup)) {}
+  NIBBLE_INLINE F16 at(int64_t k) const {
+    return load_doubled_e2m1(codes + k / 2) * broadcast(kHalfE8m0.value[scales[k / fp4::Mxfp4::kGroup]]);
+  }
+};
+
+struct Nvfp4Row {
+  static constexpr bool kHasTail = false;
+  const uint8_t *codes, *scales;
+  float tensor_scale;
+  NIBBLE_INLINE Nvfp4Row(const ops::WeightMatrix& w, int64_t n)
+      : codes(static_cast<const uint8_t*>(w.codes) + n * (w.cols / 2)),
+        scales(static_cast<const uint8_t*>(w.scales) + n * (w.cols / fp4::Nvfp4::kGroup)),
+        tensor_scale(w.tensor_scale) {}
+  NIBBLE_INLINE F16 at(int64_t k) const {
+    return load_doubled_e2m1(codes + k / 2) * broadcast(kHalfE4m3.value[scales[k / fp4::Nvfp4::kGroup]] * tensor_scale);
+  }
+};
+
+struct Fp8BlockRow {
+  static constexpr bool kHasTail = true;
+  const uint8_t* codes;
+  const float* scales;
+  NIBBLE_INLINE Fp8BlockRow(const ops::WeightMatrix& w, int64_t n)
+      : codes(static_cast<const uint8_t*>(w.codes) + n * w.cols),
+        scales(static_cast<const float*>(w.scales) +
+               n / fp4::Fp8Block::kTile * ((w.cols + fp4::Fp8Block::kTile - 1) / fp4::Fp8Block::kTile)) {}
+  NIBBLE_INLINE F16 at(int64_t k) const { return load_e4m3(codes + k) * broadcast(scales[k / fp4::Fp8Block::kTile]); }
+  NIBBLE_INLINE F16 tail(int64_t k, int64_t count) const {
+    uint8_t padded[kLanes] = {};
+    for (int64_t i = 0; i < count; ++i) padded[i] = codes[k + i];
+    return load_e4m3(padded) * broadcast(scales[k / fp4::Fp8Block::kTile]);
+  }
+};
+
+// Calls body<Row>() with the row type of `format`: the one place where a kernel turns the format into a type.
+template <class Body>
+NIBBLE_INLINE void with_row_type(fp4::WeightFormat format, const Body& body) {
+  switch (format) {
+    case fp4::WeightFormat::kF32: return body.template operator()<PlainRow<float>>();
+    case fp4::WeightFormat::kBf16: return body.template operator()<PlainRow<Bf16>>();
+    case fp4::WeightFormat::kMxfp4: return body.template operator()<Mxfp4Row>();
+    case fp4::WeightFormat::kNvfp4: return body.template operator()<Nvfp4Row>();
+    case fp4::WeightFormat::kFp8Block: return body.template operator()<Fp8BlockRow>();
+  }
+}
+
+}  // namespace nibble::cpu::NIBBLE_ISA
