@@ -25,5 +25,6 @@ NIBBLE_INLINE NativeF native_load_bf16(const uint16_t* p) {
 NIBBLE_INLINE NativeF native_fma(NativeF a, NativeF b, NativeF c) { return a * b + c; }  // two roundings here
 NIBBLE_INLINE NativeF native_max(NativeF a, NativeF b) { return a > b ? a : b; }
 NIBBLE_INLINE NativeF native_min(NativeF a, NativeF b) { return a < b ? a : b; }
+NIBBLE_INLINE float native_sum(NativeF v) { return (v[0] + v[2]) + (v[1] + v[3]); }  // 2 apart, then 1
 
 }  // namespace nibble::cpu::NIBBLE_ISA
