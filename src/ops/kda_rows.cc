@@ -102,17 +102,16 @@ std::vector<double> reference::recurrent_state(const KdaPools& pools, int64_t sl
   const float* s0 = pools.state.data + index * value_dim * key_dim;
   const float* records = pools.records.data + index * kSegmentTokens * width;
   std::vector<double> out(static_cast<size_t>(value_dim * key_dim));
-  for (int64_t v = 0; v < value_dim; ++v) {
-    for (int64_t k = 0; k < key_dim; ++k) {
-      double& s = out[static_cast<size_t>(v * key_dim + k)];
-      if (position >= kSegmentTokens) s = static_cast<double>(s0[v * key_dim + k]);
-      if (used == 0) continue;
-      const auto last = static_cast<double>(records[(used - 1) * width + k]);  // G
-      s *= std::exp(last);
-      for (int64_t j = 0; j < used; ++j) {
-        const float* record = records + j * width;
-        s += static_cast<double>(record[2 * key_dim + v]) * static_cast<double>(record[key_dim + k]) *
-             std::exp(last + kKdaExponentShift);
+  for (int64_t k = 0; k < key_dim; ++k) {
+    const double last = used == 0 ? 0.0 : static_cast<double>(records[(used - 1) * width + k]);  // G
+    for (int64_t v = 0; v < value_dim && position >= kSegmentTokens; ++v) {
+      out[static_cast<size_t>(v * key_dim + k)] = static_cast<double>(s0[v * key_dim + k]) * std::exp(last);
+    }
+    for (int64_t j = 0; j < used; ++j) {
+      const float* record = records + j * width;
+      const double key = static_cast<double>(record[key_dim + k]) * std::exp(last + kKdaExponentShift);
+      for (int64_t v = 0; v < value_dim; ++v) {
+        out[static_cast<size_t>(v * key_dim + k)] += static_cast<double>(record[2 * key_dim + v]) * key;
       }
     }
   }

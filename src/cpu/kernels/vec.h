@@ -110,12 +110,10 @@ NIBBLE_INLINE F16 min(F16 a, F16 b) {
 
 // The canonical tree: lanes 8 apart, then 4, 2, 1.
 NIBBLE_INLINE float sum(F16 v) {
-  float lane[kLanes];
-  store(lane, v);
-  for (int64_t step = kLanes / 2; step > 0; step /= 2) {
-    for (int64_t i = 0; i < step; ++i) lane[i] = lane[i] + lane[i + step];
+  for (int half = kParts / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) v.part[i] = v.part[i] + v.part[i + half];
   }
-  return lane[0];
+  return native_sum(v.part[0]);
 }
 
 // The canonical dot product of n elements.

@@ -36,5 +36,11 @@ NIBBLE_INLINE void native_lookup_nibbles(const uint8_t* p, const int8_t* table, 
 NIBBLE_INLINE NativeF native_fma(NativeF a, NativeF b, NativeF c) { return _mm256_fmadd_ps(a, b, c); }
 NIBBLE_INLINE NativeF native_max(NativeF a, NativeF b) { return _mm256_max_ps(a, b); }
 NIBBLE_INLINE NativeF native_min(NativeF a, NativeF b) { return _mm256_min_ps(a, b); }
+// Lanes 4 apart, then 2, then 1.
+NIBBLE_INLINE float native_sum(NativeF v) {
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
 
 }  // namespace nibble::cpu::NIBBLE_ISA

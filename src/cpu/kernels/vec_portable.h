@@ -34,5 +34,6 @@ NIBBLE_INLINE void native_lookup_nibbles(const uint8_t* p, const int8_t* table, 
 NIBBLE_INLINE NativeF native_fma(NativeF a, NativeF b, NativeF c) { return a * b + c; }  // two roundings here
 NIBBLE_INLINE NativeF native_max(NativeF a, NativeF b) { return a > b ? a : b; }
 NIBBLE_INLINE NativeF native_min(NativeF a, NativeF b) { return a < b ? a : b; }
+NIBBLE_INLINE float native_sum(NativeF v) { return (v[0] + v[2]) + (v[1] + v[3]); }  // 2 apart, then 1
 
 }  // namespace nibble::cpu::NIBBLE_ISA
