@@ -1,8 +1,12 @@
 // A published checkpoint, opened: config, tensors mapped (never read or copied), and the plan of what goes where.
 //
-// open() does all the checking there is: every tensor that the config calls for is present with the right dtype and
-// shape, nothing is left over, every shard holds the bytes its header promises. After it, nothing here can fail.
-// What is quantised is decided tensor by tensor from what the files hold, never from the ignore list.
+// open() checks all that can be checked without reading weights: every tensor that the config calls for is present with
+// the right dtype and shape, nothing is left over, every shard holds the bytes its header promises. What is quantised
+// is decided tensor by tensor from what the files hold, never from the ignore list.
+//
+// What only the weights themselves can tell is checked when they are first touched: matrix() reads the tensor scale, so
+// it refuses one that is not a positive number; validate() reads the group scales of one matrix and refuses NaN. K3 has
+// 85 GB of group scales, so open() does not: the loader validates each matrix where it first reads it.
 #pragma once
 
 #include <cstddef>
@@ -54,11 +58,19 @@ class Checkpoint {
 
   // `stem` is the name without "language_model." and without ".weight" and its kin, e.g.
   // "model.layers.3.self_attn.q_b_proj" or "model.layers.1.block_sparse_moe.experts.7.w2".
-  // ContractError for a stem that the plan does not hold.
+  // ContractError for a stem that the plan does not hold; Refusal for a tensor scale that is NaN, infinite or not above
+  // zero.
   MatrixSource matrix(std::string_view stem) const;
   // `name` is the whole name without "language_model.", e.g. "model.norm.weight", "model.layers.0.self_attn.A_log"
   // (already narrowed to the head count).
   VectorSource vector(std::string_view name) const;
+
+  // Reads the scales of one matrix: Refusal naming tensor, row and group where one is NaN (E8M0 byte 255, E4M3 0x7F,
+  // a tile scale that is not finite). Nothing to do for BF16 and F32. Safe to call from several threads.
+  void validate(std::string_view stem) const;
+  // All matrices, on all cores: one refusal that names the first few and says how many. Reads scale_bytes() bytes.
+  void validate_all(const std::function<void(int64_t done, int64_t total)>& progress = {}) const;
+  int64_t scale_bytes() const;
 
   // For inspect and tests: every tensor of the files, in file order.
   struct TensorInfo {

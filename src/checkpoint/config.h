@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +27,9 @@ struct Config {
 
   // top level; the stop ids of generation are these plus the tokenizer's [EOS]
   std::vector<int32_t> eos_token_id;
+
+  // What quantization_config says of itself, for `inspect`; the tensors decide. "none" where nothing is declared.
+  std::string declared_quantization = "none";
 
   bool is_moe(int64_t layer) const { return layer >= first_k_dense_replace; }
   int64_t kda_layers() const;  // how many
