@@ -9,7 +9,14 @@ namespace nibble::cpu::NIBBLE_ISA {
 extern const ops::KernelTable kKernels;
 const ops::KernelTable kKernels = {
     .name = NIBBLE_NAME(NIBBLE_ISA),
+    .add = add,
+    .attn_res_mix = attn_res_mix,
+    .mla_append = mla_append,
+    .mla_attention = mla_attention,
     .rms_norm = rms_norm,
+    .sample = sample,
+    .select_rows = select_rows,
+    .sigmoid_mul = sigmoid_mul,
 };
 
 }  // namespace nibble::cpu::NIBBLE_ISA

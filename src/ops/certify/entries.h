@@ -5,6 +5,13 @@
 
 namespace nibble::ops::certify {
 
+Report add(Device& device);
+Report attn_res_mix(Device& device);
+Report mla_append(Device& device);
+Report mla_attention(Device& device);
 Report rms_norm(Device& device);
+Report sample(Device& device);
+Report select_rows(Device& device);
+Report sigmoid_mul(Device& device);
 
 }  // namespace nibble::ops::certify
