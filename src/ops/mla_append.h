@@ -16,7 +16,7 @@ namespace nibble::ops {
 // Rounds   Nothing: all of one dtype.
 // Order    None.
 // Owns     The pool rows of the step's positions; all others are untouched.
-// Refuses  ContractError before any write: shapes or dtypes that differ.
+// Refuses  ContractError before any write: shapes or dtypes that differ, the pool overlapping an input.
 // Source   docs/model.md 6.3.
 struct MlaAppend {
   ConstRows latent;      // [T, R]

@@ -24,10 +24,14 @@ enum class MlaForm : uint8_t { kAbsorbed, kExpanded };
 //          value rows; pool [pages * 64, R + P]; out [T, A * V].
 // Rounds   fp32 inside. With bf16 rows, q W_UK, the mixed latent and the expanded keys and values land in bf16 as the
 //          published code's do (6.1, 6.4); scores and probabilities stay fp32. One landing of out.
-// Order    Within a page of 64 keys ascending; pages are merged as (max, sum, value) in a fixed binary tree over the
-//          page index, so neither tiles nor threads change a bit, and a row does not depend on T.
+// Order    Products over a width run in 16 lanes, then a fixed tree; q W_UK adds its C rows ascending. Within a page
+//          of 64 the values are added by ascending key, the probabilities in 16 lanes, then a fixed tree. Pages are
+//          merged as (max, sum, value) in a fixed binary tree over the page index: the largest power of two of pages
+//          that fits comes first, and so on inside it and after it. So neither tiles nor threads change a bit, and a
+//          row depends on its position only, not on T nor on how rows are split into steps.
 // Owns     scratch. Keys past a row's position are never read, so stale bytes in a page (NaN included) are harmless.
-// Refuses  ContractError before any write: shapes or dtypes that differ, small scratch, out overlapping an input.
+// Refuses  ContractError before any write: shapes or dtypes that differ, a kv_b whose cols its format cannot group,
+//          scratch smaller than for the 64 P positions that `pages` can hold, out overlapping an input.
 // Source   docs/model.md 6.1, 6.4.
 struct MlaAttention {
   ConstRows q;        // [T, A * (C + P)]
@@ -41,9 +45,10 @@ struct MlaAttention {
   Rows out;                  // [T, A * V]
 };
 
-// `max_positions`: the longest sequence that will be attended to.
-size_t mla_attention_scratch_bytes(const Device& device, int64_t latent_dim, int64_t nope_dim, int64_t value_dim,
-                                   int64_t max_positions);
+// `max_positions`: the longest sequence that will be attended to; 64 times the columns of `pages` in a step's
+// arguments.
+size_t mla_attention_scratch_bytes(const Device& device, int64_t latent_dim, int64_t nope_dim, int64_t shared_dim,
+                                   int64_t value_dim, int64_t max_positions);
 
 void mla_attention(Device& device, const MlaAttention& args);
 
