@@ -35,7 +35,7 @@ struct SampleRow {
 // Owns     scratch. Logits are not changed.
 // Refuses  ContractError before any write: shapes that differ, small scratch. A row whose logits hold a NaN or +inf, or
 //          no finite value at all, gets status kBadLogits and id -1: an error, never a token.
-// Source   docs/serving.md (sampling order); known from chat-and-serving 4.
+// Source   docs/sampling.md.
 struct Sample {
   static constexpr int32_t kOk = 0, kBadLogits = 1;
   View2<const float> logits;         // [R, N]
