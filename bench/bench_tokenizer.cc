@@ -1,5 +1,5 @@
-// Megabytes of text a second that encode() takes: prose, Chinese, and runs made to be slow. Beside it memcpy of the same
-// text in the same run, the bound that no tokenizer reaches.
+// Megabytes of text a second that encode() takes: prose, Chinese, and runs made to be slow. Beside it memcpy of the
+// same text in the same run, the bound that no tokenizer reaches.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -33,7 +33,8 @@ const std::string& sample(int64_t index) {
   };
   return samples[index];
 }
-constexpr const char* kNames[] = {"prose", "chinese", "run of a", "run of A", "run of spaces", "blank lines", "marks", "digits"};
+constexpr const char* kNames[] = {"prose",         "chinese",     "run of a", "run of A",
+                                  "run of spaces", "blank lines", "marks",    "digits"};
 
 const nibble::text::Tokenizer& tokenizer() {
   static const auto loaded = nibble::text::Tokenizer::load(NIBBLE_SOURCE_DIR "/models/k3-tiny", 2048);
