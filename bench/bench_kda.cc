@@ -61,8 +61,7 @@ void read_states(benchmark::State& bench) {
       benchmark::DoNotOptimize(lanes);
     });
   }
-  bench.counters["tokens/s"] =
-      benchmark::Counter(static_cast<double>(bench.iterations()), benchmark::Counter::kIsRate);
+  bench.counters["tokens/s"] = benchmark::Counter(static_cast<double>(bench.iterations()), benchmark::Counter::kIsRate);
 }
 BENCHMARK(read_states)->ArgNames({"threads"})->Arg(1)->Arg(2)->UseRealTime();
 

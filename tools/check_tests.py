@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Every test file is built exactly once, every fuzz target has seeds, and no test can skip itself. Prints faults; exit 1."""
+"""Every test file is built exactly once, every benchmark at all, every fuzz target has seeds, no test can skip itself.
+
+Prints faults; exit 1.
+"""
 import pathlib
 import re
 import sys
@@ -42,6 +45,11 @@ def main():
         corpus = TESTS / "fuzz" / "corpus" / target
         if not any(path.is_file() for path in corpus.glob("*")):
             found.append(f"tests/fuzz/corpus/{target}: no seeds")
+    lists = without_comments((ROOT / "bench" / "CMakeLists.txt").read_text())
+    for file in sorted((ROOT / "bench").glob("bench_*.cc")):
+        name = file.stem.removeprefix("bench_")
+        if not re.search(rf"nibble_bench\(\s*{name}\b", lists) and file.name not in lists:
+            found.append(f"bench/{file.name}: built by no CMakeLists.txt")
     print("\n".join(found), end="\n" if found else "")
     return 1 if found else 0
 

@@ -160,7 +160,7 @@ K3 K3::load(const checkpoint::Checkpoint& checkpoint, Device& device,
     } else {
       layer.mlp = bind_mlp(bind, c, at + "mlp.");
     }
-    model.layers_.push_back(std::move(layer));
+    model.layers_.push_back(layer);
     if (progress) progress(static_cast<int>(l + 1), static_cast<int>(c.num_hidden_layers));
   }
   model.output_attn_res_ = residual("model.output_attn_res");

@@ -33,16 +33,17 @@ struct SampleRow {
 // At least one is kept. The draw is u in [0, 1) from Philox4x32-10 (key: seed, counter: position; the upper 53 bits of
 // its first two words), and takes the first token whose cumulative weight exceeds u times the kept weight.
 //
-// Shapes   logits [R, N], rows [R], ids [R], status [R]; R = 0 allowed. seen_ids, bias_ids of one size with their
-// values. Rounds   fp32 up to the weights, in the order above; sums of weights in fp64. Order    The weight of all N
-// sums in ascending id, others in descending weight. A row's result depends on its logits
+// Shapes   logits [R, N], rows [R], ids [R], status [R]; R = 0 allowed. seen_ids, bias_ids of one size with
+//          their values.
+// Rounds   fp32 up to the weights, in the order above; sums of weights in fp64.
+// Order    The weight of all N sums in ascending id, others in descending weight. A row's result depends on its logits
 //          and its SampleRow only.
 // Owns     scratch. Logits are not changed.
 // Refuses  ContractError before any write: shapes that differ, small scratch, outputs overlapping inputs or scratch.
 //          A row whose logits, as given or adjusted, hold a NaN or +inf, or no finite value at all, gets status
 //          kBadLogits and id -1: an error, never a token. -inf is legal: such a token is never drawn. An id outside
 //          0..N-1 in seen_ids or bias_ids changes nothing.
-// Source   docs/serving.md (sampling order).
+// Source   docs/sampling.md.
 struct Sample {
   static constexpr int32_t kOk = 0, kBadLogits = 1;
   static constexpr float kGreedyBelow = 1e-5f;  // temperature
