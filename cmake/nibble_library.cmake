@@ -19,7 +19,7 @@ if(NIBBLE_CHECKS)
   add_compile_definitions(NIBBLE_CHECKS=1)
 endif()
 if(NIBBLE_SANITIZE)
-  add_compile_options(-fsanitize=${NIBBLE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1)
+  add_compile_options(-fsanitize=${NIBBLE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -g1)   # lines are enough, and compile faster
   add_link_options(-fsanitize=${NIBBLE_SANITIZE})
 endif()
 

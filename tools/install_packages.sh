@@ -6,7 +6,7 @@ list=$(dirname "$0")/packages.txt
 
 wanted=()
 for group in "$@"; do
-  while read -r package; do wanted+=("$package"); done < <(awk -v g="$group" '$1 == g {print $2}' "$list")
+  wanted+=($(awk -v g="$group" '$1 == g {print $2}' "$list"))
 done
 
 if ! command -v dpkg-query >/dev/null; then
