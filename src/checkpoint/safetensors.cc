@@ -59,7 +59,8 @@ class HeaderParser {
     try {
       ondemand::document document = parser.iterate(input.view());
       for (auto field : document.get_object()) take_field(input, field);
-      if (!document.at_end()) refuse(source_, "text after the header's object", "the header is one JSON object");
+      if (!JsonInput::at_end(document))
+        refuse(source_, "text after the header's object", "the header is one JSON object");
     } catch (const simdjson::simdjson_error& e) {
       refuse(source_, std::string("the header is not valid JSON: ") + e.what(),
              "a safetensors header is one JSON object of name: {dtype, shape, data_offsets}, in UTF-8");
