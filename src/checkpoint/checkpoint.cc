@@ -53,6 +53,8 @@ MatrixSource Checkpoint::matrix(std::string_view stem) const {
   return form.source;
 }
 
+fp4::WeightFormat Checkpoint::stored_format(int64_t slot) const { return impl_->form(slot).source.format; }
+
 VectorSource Checkpoint::vector(std::string_view name) const {
   constexpr std::string_view kSuffix = ".weight";
   const bool suffixed = name.ends_with(kSuffix);

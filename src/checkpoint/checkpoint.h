@@ -61,6 +61,8 @@ class Checkpoint {
   // ContractError for a stem that the plan does not hold; Refusal for a tensor scale that is NaN, infinite or not above
   // zero.
   MatrixSource matrix(std::string_view stem) const;
+  // How the matrix of a slot of TensorPlan(config()) is stored; reads no weight.
+  fp4::WeightFormat stored_format(int64_t slot) const;
   // `name` is the whole name without "language_model.", e.g. "model.norm.weight", "model.layers.0.self_attn.A_log"
   // (already narrowed to the head count).
   VectorSource vector(std::string_view name) const;

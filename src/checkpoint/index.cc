@@ -34,7 +34,8 @@ class IndexParser {
         found = true;
         for (auto entry : field.value().get_object()) take_entry(input, entry);
       }
-      if (!document.at_end()) refuse(source_, "text after the index's object", "the index is one JSON object");
+      if (!JsonInput::at_end(document))
+        refuse(source_, "text after the index's object", "the index is one JSON object");
     } catch (const simdjson::simdjson_error& e) {
       refuse(source_, std::string("not valid JSON: ") + e.what(), "the index is one JSON object, in UTF-8");
     }

@@ -22,7 +22,14 @@ class JsonInput {
       readable_ = text.size() + simdjson::SIMDJSON_PADDING;
     }
   }
-  simdjson::padded_string_view view() const { return {text_.data(), text_.size(), readable_}; }
+  simdjson::padded_string_view view() const {
+    return simdjson::padded_string_view(text_.data(), text_.size(), readable_);
+  }
+
+  // Whether a document whose object has been walked to its end has nothing after it.
+  static bool at_end(simdjson::ondemand::document& document) {
+    return document.current_location().error() == simdjson::OUT_OF_BOUNDS;
+  }
 
   // A field's key where it lies in `original`, the text given at construction; one with an escape goes to `unescaped`.
   std::string_view key(simdjson::simdjson_result<simdjson::ondemand::field>& field, std::string_view original,

@@ -10,8 +10,8 @@ namespace nibble::checkpoint {
 
 class Problems {
  public:
-  enum Kind { kMissing, kUnexpected, kDuplicate, kDType, kShape, kForm, kPadding, kIndex, kScale };
-  static constexpr int kKinds = 9;
+  enum Kind { kMissing, kUnexpected, kDuplicate, kDType, kShape, kGroup, kForm, kPadding, kIndex, kScale };
+  static constexpr int kKinds = 10;
 
   // `text` is called only for the few that are shown: there may be half a million faults.
   template <class Text>

@@ -59,7 +59,8 @@ class HeaderParser {
     try {
       ondemand::document document = parser.iterate(input.view());
       for (auto field : document.get_object()) take_field(input, field);
-      if (!document.at_end()) refuse(source_, "text after the header's object", "the header is one JSON object");
+      if (!JsonInput::at_end(document))
+        refuse(source_, "text after the header's object", "the header is one JSON object");
     } catch (const simdjson::simdjson_error& e) {
       refuse(source_, std::string("the header is not valid JSON: ") + e.what(),
              "a safetensors header is one JSON object of name: {dtype, shape, data_offsets}, in UTF-8");
@@ -131,10 +132,10 @@ class HeaderParser {
   }
 
   void check_extent(const TensorRecord& t, uint64_t begin, uint64_t end) const {
-    const std::string at = "data_offsets [" + std::to_string(begin) + ", " + std::to_string(end) + "]";
-    if (begin > end) refuse_tensor(t.name, at, "a tensor ends where it begins or later");
+    const auto at = [&] { return "data_offsets [" + std::to_string(begin) + ", " + std::to_string(end) + "]"; };
+    if (begin > end) refuse_tensor(t.name, at(), "a tensor ends where it begins or later");
     if (end > static_cast<uint64_t>(data_bytes_)) {
-      refuse_tensor(t.name, at + ", but the file holds " + std::to_string(data_bytes_) + " bytes of data",
+      refuse_tensor(t.name, at() + ", but the file holds " + std::to_string(data_bytes_) + " bytes of data",
                     "every tensor lies within its file; a shorter file is a truncated download");
     }
     uint64_t bytes = static_cast<uint64_t>(bytes_of(t.dtype));
@@ -146,11 +147,11 @@ class HeaderParser {
     if (overflow && !empty) refuse_tensor(t.name, "a shape whose size overflows 64 bits", kFits);
     if (empty) bytes = 0;
     if (bytes != end - begin) {
-      refuse_tensor(t.name, at + ", " + std::to_string(end - begin) + " bytes",
+      refuse_tensor(t.name, at() + ", " + std::to_string(end - begin) + " bytes",
                     "its dtype and shape need " + std::to_string(bytes) + " bytes");
     }
     if ((static_cast<uint64_t>(data_begin_) + begin) % static_cast<uint64_t>(bytes_of(t.dtype)) != 0) {
-      refuse_tensor(t.name, at + " after a header that ends at byte " + std::to_string(data_begin_),
+      refuse_tensor(t.name, at() + " after a header that ends at byte " + std::to_string(data_begin_),
                     "weights are used where they lie in the file, so each must start at a multiple of its "
                     "element's size");
     }

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <string>
 
+#include "fp4/format.h"
+
 namespace nibble::checkpoint {
 namespace {
 

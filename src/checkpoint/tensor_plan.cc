@@ -217,6 +217,8 @@ Slot TensorPlan::describe(int64_t slot) const {
 
 ModelPart TensorPlan::model_part(int64_t slot) const { return address_of(config_, experts_base_, slot).field->part; }
 
+int64_t TensorPlan::layer(int64_t slot) const { return address_of(config_, experts_base_, slot).layer; }
+
 std::string TensorPlan::stem(int64_t slot) const {
   const Address a = address_of(config_, experts_base_, slot);
   std::string out = a.field->stem == "lm_head" ? "" : "model.";

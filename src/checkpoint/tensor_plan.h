@@ -70,6 +70,7 @@ class TensorPlan {
   bool exists(int64_t slot) const;
   Slot describe(int64_t slot) const;
   ModelPart model_part(int64_t slot) const;
+  int64_t layer(int64_t slot) const;  // -1: of the whole model
   // "model.layers.3.self_attn.q_b_proj", without prefix and part; and as published: prefix, ".weight" where there is
   // one.
   std::string stem(int64_t slot) const;

@@ -57,12 +57,12 @@ class Examiner {
       }
     }
   }
-  void group_must_divide(Part part, int64_t cols, int64_t group) {
-    if (cols % group == 0) return;
-    problems_.add(Problems::kShape, [&] {
-      return name(part) + ": groups of " + std::to_string(group) + " do not divide its " + std::to_string(cols) +
-             " columns";
+  bool group_divides(Part part, int64_t cols, int64_t group) {
+    if (cols % group == 0) return true;
+    problems_.add(Problems::kGroup, [&] {
+      return name(part) + ": groups of " + std::to_string(group) + ", " + std::to_string(cols) + " columns";
     });
+    return false;
   }
 
  private:
@@ -85,7 +85,7 @@ MatrixForm dense(Examiner& e, MatrixForm form) {
 // `packed` holds the codes; group scales beside it, and where the format has one a tensor scale.
 MatrixForm four_bit(Examiner& e, MatrixForm form, Part packed, WeightFormat format, int group) {
   const int64_t rows = form.source.rows, cols = form.source.cols;
-  e.group_must_divide(packed, cols, group);
+  if (!e.group_divides(packed, cols, group)) return form;
   e.need_shape(packed, {rows, cols / 2});
   e.need_shape(Part::kWeightScale, {rows, cols / group});
   form.source.format = format;
