@@ -116,13 +116,14 @@ std::vector<Tool> read_tools(const Json& object, const std::string& where, bool 
   for (size_t i = 0; i < list->size(); ++i) {
     const std::string at = where + "tools[" + std::to_string(i) + "]";
     Json tool = (*list)[i];
+    const std::string type = tool.is_object() ? string_field(tool, "type", at) : "";
     const Json* function = tool.is_object() ? field(tool, "function") : nullptr;
-    if (!function || !function->is_object() || string_field(*function, "name", at + ".function").empty()) {
-      refuse(at, tool.is_object() ? "no function with a name" : "not an object",
+    std::string name = function && function->is_object() ? string_field(*function, "name", at + ".function") : "";
+    if (name.empty() || (!type.empty() && type != "function")) {
+      refuse(at, name.empty() ? "no function with a name" : "type \"" + type + "\"",
              "a tool is {\"type\": \"function\", \"function\": {\"name\", \"description\", \"parameters\"}}",
              "send the tool in that form");
     }
-    std::string name = string_field(*function, "name", at + ".function");
     if (without_nulls) drop_nulls(tool);
     tools.push_back({std::move(name), dump(tool, kCompactSorted)});
   }
@@ -258,11 +259,12 @@ void read_thinking(const Json& request, RenderOptions& options) {
   const char* effort_name = effort ? "reasoning_effort" : "reasoning.effort";
   if (!effort) effort = field(reasoning, "effort");
 
-  if (const std::string type = string_field(thinking, "type", "thinking"); !type.empty()) {
-    if (type != "enabled" && type != "disabled") {
+  if (field(request, "thinking")) {
+    const std::string type = string_field(thinking, "type", "thinking");
+    if (!type.empty() && type != "enabled" && type != "disabled") {
       refuse("thinking.type", "\"" + type + "\"", "thinking is enabled or disabled", "send one of these");
     }
-    options.thinking = type == "enabled";
+    options.thinking = type != "disabled";
   } else if (field(kwargs, "thinking") || field(kwargs, "enable_thinking")) {
     const char* name = field(kwargs, "thinking") ? "thinking" : "enable_thinking";
     options.thinking = bool_field(kwargs, name, true, "chat_template_kwargs.");

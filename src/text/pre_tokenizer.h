@@ -11,10 +11,10 @@
 //   \s+(?!\S)
 //   \s+
 //
-// It is scanned by hand over one flag byte a code point, because a backtracking matcher needs stack in proportion to a
-// run, and its Unicode tables change with its version while token ids may not. tests/text/pre_tokenizer_test.cc holds
-// it to the PCRE2 form of the pattern on random strings. Pieces cover the text without gaps, and no character is looked
-// at more than a fixed number of times whatever the text is: visits() in the result is counted for the test of that.
+// It is scanned by hand over one flag byte a code point: a backtracking matcher needs stack in proportion to a run, and
+// its Unicode tables change with its version while token ids may not (docs/adr/0006-scanned-pre-tokenizer.md).
+// tests/text/pre_tokenizer_test.cc holds it to the PCRE2 form of the pattern on random strings. Pieces cover the text
+// without gaps, and no character is looked at more than a fixed number of times, whatever the text is.
 #pragma once
 
 #include <cstdint>

@@ -37,7 +37,7 @@ TEST(JsonText, AgreesWithAParserOnDamagedText) {
   const std::string seed = R"({"a":[1,-2.5e+3,"x\n\u00e9\ud83d\ude00",true,null,{"b c":{}}],"":"\\","n":0})";
   const std::string alphabet = "{}[]:,\"\\0123e+-.tfnu a\n\xC3\xA9";
   int64_t accepted = 0;
-  for (int i = 0; i < 100000; ++i) {
+  for (int i = 0; i < 20000; ++i) {
     std::string text = seed;
     for (uint64_t edits = random() % 3; edits > 0; --edits) {
       const size_t at = random() % text.size();
@@ -59,7 +59,7 @@ TEST(JsonText, AgreesWithAParserOnDamagedText) {
       ASSERT_STREQ(member.type, parsed.at(member.key).type_name()) << text;
     }
   }
-  EXPECT_GT(accepted, 20000);
+  EXPECT_GT(accepted, 4000);
 }
 
 TEST(JsonText, EscapesAndDecodesEveryCharacter) {

@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -98,10 +99,15 @@ TEST(Tokenizer, EveryControlNameIsTextUnlessAskedFor) {
   EXPECT_THROW(tiny().encode_with_control("<|open|>\xFF"), Refusal);
 }
 
-TEST(Tokenizer, EncodingIsTheSameEachTime) {
+TEST(Tokenizer, EncodingIsTheSameEachTimeAndOnEveryThread) {
   std::mt19937_64 random(5);
   const std::string text = testing::random_text(random, 20000);
-  EXPECT_EQ(tiny().encode(text), tiny().encode(text));
+  const Ids want = tiny().encode(text);
+  std::vector<Ids> got(4);
+  std::vector<std::thread> threads;
+  for (Ids& ids : got) threads.emplace_back([&] { ids = tiny().encode(text); });
+  for (std::thread& thread : threads) thread.join();
+  for (const Ids& ids : got) EXPECT_EQ(ids, want);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "text/vocabulary.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -213,7 +214,8 @@ TEST(ControlTokens, RefusesMalformedFiles) {
 }
 
 TEST(Tokenizer, RefusesMissingFilesAndSizes) {
-  const std::filesystem::path empty = std::filesystem::temp_directory_path() / "nibble_vocabulary_test";
+  const std::filesystem::path empty =
+      std::filesystem::temp_directory_path() / ("nibble_vocabulary_test_" + std::to_string(getpid()));
   std::filesystem::create_directories(empty);
   EXPECT_EQ(refusal([&] { Tokenizer::load(empty, 2048); }),
             "refused: " + (empty / "tiktoken.model").string() +
