@@ -55,11 +55,13 @@ void advance(const KdaRows& a, int64_t t, int64_t head, std::vector<double>& sta
   const std::vector<double> q = normalised(a.q, t, head, key_dim, 1 / std::sqrt(static_cast<double>(key_dim)));
   const std::vector<double> k = normalised(a.k, t, head, key_dim, 1);
   const auto beta = static_cast<double>(a.beta.row(t)[head]);
+  std::vector<double> factor(static_cast<size_t>(key_dim));
+  for (int64_t i = 0; i < key_dim; ++i) {
+    factor[static_cast<size_t>(i)] = std::exp(static_cast<double>(a.decay.row(t)[head * key_dim + i]));
+  }
   for (int64_t v = 0; v < value_dim; ++v) {
     double* s = state.data() + v * key_dim;
-    for (int64_t i = 0; i < key_dim; ++i) {
-      s[i] *= std::exp(static_cast<double>(a.decay.row(t)[head * key_dim + i]));
-    }
+    for (int64_t i = 0; i < key_dim; ++i) s[i] *= factor[static_cast<size_t>(i)];
     const double delta = beta * (get(a.v, t, head * value_dim + v) - dot(s, k));
     for (int64_t i = 0; i < key_dim; ++i) s[i] += delta * k[static_cast<size_t>(i)];
     put(a.out, t, head * value_dim + v, dot(s, q));
@@ -101,6 +103,7 @@ std::vector<double> reference::recurrent_state(const KdaPools& pools, int64_t sl
   const int64_t used = position % kSegmentTokens, index = slot * pools.heads + head;
   const float* s0 = pools.state.data + index * value_dim * key_dim;
   const float* records = pools.records.data + index * kSegmentTokens * width;
+  constexpr auto kScale = static_cast<double>(kKdaScale);
   std::vector<double> out(static_cast<size_t>(value_dim * key_dim));
   for (int64_t k = 0; k < key_dim; ++k) {
     const double last = used == 0 ? 0.0 : static_cast<double>(records[(used - 1) * width + k]);  // G
@@ -109,7 +112,7 @@ std::vector<double> reference::recurrent_state(const KdaPools& pools, int64_t sl
     }
     for (int64_t j = 0; j < used; ++j) {
       const float* record = records + j * width;
-      const double key = static_cast<double>(record[key_dim + k]) * std::exp(last + kKdaExponentShift);
+      const double key = static_cast<double>(record[key_dim + k]) * std::exp(last) * kScale;
       for (int64_t v = 0; v < value_dim; ++v) {
         out[static_cast<size_t>(v * key_dim + k)] += static_cast<double>(record[2 * key_dim + v]) * key;
       }

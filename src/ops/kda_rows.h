@@ -12,20 +12,21 @@ class Device;
 
 namespace nibble::ops {
 
-// What centres the exponents of a segment: G lies in [-80, 0], so e^(G + 40) and e^(-G - 40) both stay within e^+-40.
-constexpr float kKdaExponentShift = 40.0f;
+// What centres the exponents of a segment: with G in [-80, 0], e^G kKdaScale and e^-G / kKdaScale both stay within
+// 2^+-58 (e^+-40). A power of two, so that it costs no rounding; adding 40 to G would cost three digits of it.
+constexpr float kKdaScale = 0x1p58f;
 
 // The gated delta rule: S <- S diag(e^g); d = beta (v - S k); S <- S + d k^T; o = S q, with q and k of unit length
 // (x / sqrt(sum x^2 + 1e-6)) and q times K^-0.5.
 //
 // Positions are cut into segments of 16 at absolute multiples of 16. A sequence's state is S0, the recurrent state at
 // the last boundary, plus one record for each later position. With G the cumulative log decay inside the segment and
-// k~ = k e^(-G - 40), row i of a segment is, however many rows come at once,
-//   a_j  = k~_j . (k e^(G + 40)),  b_j = k~_j . (q e^(G + 40))
+// k~ = k e^-G / c, c = 2^58, row i of a segment is, however many rows come at once,
+//   a_j  = k~_j . (k e^G c),  b_j = k~_j . (q e^G c)
 //   v'   = beta (v - S0 (k e^G) - sum_{j<i} a_j v'_j)
 //   o    = S0 (q e^G) + sum_{j<=i} b_j v'_j
 // and the row leaves the record (G, k~, v'). The last row of a segment folds it:
-//   S0  <- S0 e^G_15 + sum_j v'_j (k~_j e^(G_15 + 40))^T        (factors scale key channels)
+//   S0  <- S0 e^G_15 + sum_j v'_j (k~_j e^G_15 c)^T        (factors scale key channels)
 // Chunks, single tokens and drafts are therefore the same arithmetic, bit for bit.
 //
 // Shapes   q, k [T, A * K]; v, out [T, A * V]; decay [T, A * K] in [-5, 0]; beta [T, A]; state [slots, A, V, K];
@@ -51,7 +52,7 @@ struct KdaRows {
   View1<std::byte> scratch;  // kda_rows_scratch_bytes, aligned to a float
 };
 
-// What one worker needs: k e^G and q e^G of sixteen rows, k e^(G + 40) and q e^(G + 40) of one, S0's two products with
+// What one worker needs: k e^G and q e^G of sixteen rows, c k e^G and c q e^G of one, S0's two products with
 // sixteen rows, and a and b.
 [[gnu::always_inline]] constexpr int64_t kda_rows_scratch_floats(int64_t key_dim, int64_t value_dim) {
   return 2 * (kSegmentTokens + 1) * key_dim + 2 * kSegmentTokens * (value_dim + kSegmentTokens);

@@ -18,6 +18,6 @@ struct Sequences {
 };
 
 constexpr int64_t kPageTokens = 64;     // positions a page of MLA latents
-constexpr int64_t kSegmentTokens = 16;  // positions a KDA segment: exp(+-(5 * 16 - 40)) fits fp32
+constexpr int64_t kSegmentTokens = 16;  // positions a KDA segment: e^(5 * 16) fits fp32, see kda_rows.h
 
 }  // namespace nibble::ops

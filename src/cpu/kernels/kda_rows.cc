@@ -23,16 +23,16 @@ struct Head {
 
 // A worker's slice of scratch; rows are counted from the segment's start.
 struct Scratch {
-  float *key, *query;                  // [16, K] k e^G, q e^G
-  float *key_shifted, *query_shifted;  // [K] k e^(G + 40), q e^(G + 40) of the row at hand
-  float *predicted, *read;             // [16, V] S0 (k e^G), S0 (q e^G)
-  float *a, *b;                        // [16, 16]
+  float *key, *query;                // [16, K] k e^G, q e^G
+  float *scaled_key, *scaled_query;  // [K] k e^G c, q e^G c of the row at hand
+  float *predicted, *read;           // [16, V] S0 (k e^G), S0 (q e^G)
+  float *a, *b;                      // [16, 16]
   [[gnu::always_inline]] Scratch(float* p, int64_t key_dim, int64_t value_dim)
       : key(p),
         query(key + kSegment * key_dim),
-        key_shifted(query + kSegment * key_dim),
-        query_shifted(key_shifted + key_dim),
-        predicted(query_shifted + key_dim),
+        scaled_key(query + kSegment * key_dim),
+        scaled_query(scaled_key + key_dim),
+        predicted(scaled_query + key_dim),
         read(predicted + kSegment * value_dim),
         a(read + kSegment * value_dim),
         b(a + kSegment * kSegment) {}
@@ -50,18 +50,17 @@ NIBBLE_INLINE void enter_row(const Head& head, const Scratch& s, int64_t i, cons
   for_lanes(n, [&](int64_t c, int64_t count) {
     const F16 key = load_n(k + c, count) * k_scale, query = load_n(q + c, count) * q_scale;
     const F16 g = (before == nullptr ? zero() : load_n(before + c, count)) + load_n(decay + c, count);
-    const F16 shifted = g + broadcast(ops::kKdaExponentShift);
-    const F16 factor = exp(g), factor_shifted = exp(shifted);
+    const F16 factor = exp(g), scaled = factor * broadcast(ops::kKdaScale);
     store_n(cumulative + c, g, count);
-    store_n(head.key(i) + c, key * exp(zero() - shifted), count);
+    store_n(head.key(i) + c, key * (exp(zero() - g) * broadcast(1.0f / ops::kKdaScale)), count);
     store_n(s.key + i * n + c, key * factor, count);
     store_n(s.query + i * n + c, query * factor, count);
-    store_n(s.key_shifted + c, key * factor_shifted, count);
-    store_n(s.query_shifted + c, query * factor_shifted, count);
+    store_n(s.scaled_key + c, key * scaled, count);
+    store_n(s.scaled_query + c, query * scaled, count);
   });
   for (int64_t j = 0; j <= i; ++j) {
-    if (j < i) s.a[i * kSegment + j] = dot(head.key(j), s.key_shifted, n);
-    s.b[i * kSegment + j] = dot(head.key(j), s.query_shifted, n);
+    if (j < i) s.a[i * kSegment + j] = dot(head.key(j), s.scaled_key, n);
+    s.b[i * kSegment + j] = dot(head.key(j), s.scaled_query, n);
   }
 }
 
@@ -105,14 +104,14 @@ NIBBLE_INLINE void finish_row(const Head& head, const Scratch& s, int64_t i, boo
   });
 }
 
-// S0 <- S0 e^G_15 + sum_j v'_j (k~_j e^(G_15 + 40))^T
+// S0 <- S0 e^G_15 + sum_j v'_j (k~_j e^G_15 c)^T
 NIBBLE_INLINE void fold(const Head& head, bool fresh) {
   const float* last = head.cumulative(kSegment - 1);
   for_lanes(head.key_dim, [&](int64_t c, int64_t count) {
     const F16 g = load_n(last + c, count);
-    const F16 factor = exp(g), factor_shifted = exp(g + broadcast(ops::kKdaExponentShift));
+    const F16 factor = exp(g), scaled = factor * broadcast(ops::kKdaScale);
     F16 key[kSegment];
-    for (int64_t j = 0; j < kSegment; ++j) key[j] = load_n(head.key(j) + c, count) * factor_shifted;
+    for (int64_t j = 0; j < kSegment; ++j) key[j] = load_n(head.key(j) + c, count) * scaled;
     for (int64_t v = 0; v < head.value_dim; ++v) {
       float* state = head.state + v * head.key_dim + c;
       F16 sum = fresh ? zero() : load_n(state, count) * factor;

@@ -46,7 +46,8 @@ Report causal_conv_silu(Device& device) {
     const CausalConvSilu want = problem(host, c), got = problem(there, c);
     reference::causal_conv_silu(want);
     ops::causal_conv_silu(device, got);
-    // A bf16 landing of a value near a tie may fall either way: one bf16 ulp. The windows must be equal.
+    // A bf16 landing of a value near a tie may fall either way: one bf16 ulp. fp32: measured 2.2e-7. The windows
+    // must be equal.
     const double budget = c.dtype == DType::kBf16 ? 0x1p-7 : 8e-7;
     const double out = row_error(there.read(got.out), host.read(want.out), c.channels);
     const double window = row_error(there.read(got.window), host.read(want.window), 1);

@@ -35,7 +35,7 @@ Report gated_rms_norm(Device& device) {
     const GatedRmsNorm want = problem(host, c), got = problem(there, c);
     reference::gated_rms_norm(want);
     ops::gated_rms_norm(device, got);
-    // A bf16 landing of a value near a tie may fall either way: one bf16 ulp.
+    // A bf16 landing of a value near a tie may fall either way: one bf16 ulp. fp32: measured 2.4e-7.
     const double budget = c.dtype == DType::kBf16 ? 0x1p-7 : 8e-7;
     report.cells.push_back({fmt::format("T={} A={} V={} {}", c.rows, c.heads, c.width, name_of(c.dtype)),
                             row_error(there.read(got.out), host.read(want.out), c.width), budget});
