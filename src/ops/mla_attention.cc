@@ -20,6 +20,7 @@ void check_shapes(const MlaAttention& a) {
           "heads and widths are positive");
   require(a.q.cols == heads * (a.nope_dim + a.shared_dim), kOp, "q is [T, A * (C + P)]");
   require(a.kv_b.rows == heads * (a.nope_dim + a.value_dim), kOp, "kv_b is [A * (C + V), R]");
+  require(latent % group_columns(a.kv_b.format) == 0, kOp, "R is a multiple of the format's group");
   require(a.pool.cols == latent + a.shared_dim && a.pool.rows % kPageTokens == 0, kOp, "pool is [pages * 64, R + P]");
   require(a.out.rows == rows && a.out.cols == heads * a.value_dim, kOp, "out is [T, A * V]");
   require(a.q.dtype == a.out.dtype && a.pool.dtype == a.out.dtype, kOp, "q, pool and out are of one dtype");
@@ -36,12 +37,6 @@ void check(const MlaAttention& a) {
   require(!overlap(a.scratch, a.q) && !overlap(a.scratch, a.pool), kOp, "scratch apart from q and pool");
 }
 
-double weight_at(const WeightMatrix& w, int64_t row, int64_t col) {
-  const int64_t i = row * w.cols + col;
-  return w.format == fp4::WeightFormat::kBf16 ? static_cast<double>(to_float(static_cast<const Bf16*>(w.codes)[i]))
-                                              : static_cast<double>(static_cast<const float*>(w.codes)[i]);
-}
-
 double product(const double* a, const double* b, int64_t n) {
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
@@ -52,19 +47,20 @@ double product(const double* a, const double* b, int64_t n) {
 struct Head {
   Head(const MlaAttention& a, int64_t s, int64_t head, int64_t count)
       : key_width(a.nope_dim + a.shared_dim), value_width(a.value_dim) {
-    std::vector<double> latent(static_cast<size_t>(a.pool.cols)), weight(static_cast<size_t>(a.kv_b.cols));
+    const int64_t latent = a.kv_b.cols, rows = a.nope_dim + a.value_dim;
+    std::vector<double> weight, pool_row(static_cast<size_t>(a.pool.cols));
+    for (int64_t c = 0; c < rows; ++c) {
+      for (int64_t r = 0; r < latent; ++r) weight.push_back(get(a.kv_b, head * rows + c, r));
+    }
     for (int64_t key = 0; key < count; ++key) {
       const int64_t page = a.sequences.pages.row(s)[key / kPageTokens];
       for (int64_t r = 0; r < a.pool.cols; ++r) {
-        latent[static_cast<size_t>(r)] = get(a.pool, page * kPageTokens + key % kPageTokens, r);
+        pool_row[static_cast<size_t>(r)] = get(a.pool, page * kPageTokens + key % kPageTokens, r);
       }
-      for (int64_t c = 0; c < a.nope_dim + a.value_dim; ++c) {
-        for (int64_t r = 0; r < a.kv_b.cols; ++r) {
-          weight[static_cast<size_t>(r)] = weight_at(a.kv_b, head * (a.nope_dim + a.value_dim) + c, r);
-        }
-        (c < a.nope_dim ? keys : values).push_back(product(latent.data(), weight.data(), a.kv_b.cols));
+      for (int64_t c = 0; c < rows; ++c) {
+        (c < a.nope_dim ? keys : values).push_back(product(pool_row.data(), weight.data() + c * latent, latent));
       }
-      keys.insert(keys.end(), latent.begin() + a.kv_b.cols, latent.end());
+      keys.insert(keys.end(), pool_row.begin() + latent, pool_row.end());
     }
   }
   const double* key(int64_t i) const { return keys.data() + i * key_width; }

@@ -5,6 +5,7 @@
 
 #include "cpu/kernels/kernel.h"
 #include "cpu/kernels/kernels.h"
+#include "cpu/kernels/weights.h"
 #include "ops/mla_scratch.h"
 
 namespace nibble::cpu::NIBBLE_ISA {
@@ -37,12 +38,14 @@ struct Worker {
   NIBBLE_INLINE const float* weight(int64_t row) const {
     float* out = scratch + layout.weight;
     const int64_t n = a.kv_b.cols;
-    if (a.kv_b.format == fp4::WeightFormat::kBf16) {
-      const Bf16* from = static_cast<const Bf16*>(a.kv_b.codes) + row * n;
-      for_lanes(n, [&](int64_t k, int64_t count) { store_n(out + k, load_n(from + k, count), count); });
-    } else {
-      __builtin_memcpy(out, static_cast<const float*>(a.kv_b.codes) + row * n, static_cast<size_t>(n) * sizeof(float));
-    }
+    with_row_type(a.kv_b.format, [&]<class Row>() {
+      const Row from(a.kv_b, row);
+      int64_t k = 0;
+      for (; k + kLanes <= n; k += kLanes) store(out + k, from.at(k));
+      if constexpr (Row::kHasTail) {
+        if (k < n) store_head(out + k, from.tail(k, n - k), n - k);
+      }
+    });
     return out;
   }
 };

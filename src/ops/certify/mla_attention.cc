@@ -23,13 +23,18 @@ struct Cell {
   const char* name;
   std::vector<Span> spans;
   Widths widths;
+  fp4::WeightFormat format = fp4::WeightFormat::kBf16;
 };
 const std::vector<Cell>& cells() {
   static const std::vector<Cell> all = {{"first token", {{0, 1}}, kK3},
                                         {"decode at 200", {{200, 1}}, kK3},
                                         {"mixed", {{63, 1}, {64, 1}, {0, 3}, {7, 0}, {120, 10}}, kTiny},
                                         {"chunk of 70", {{5, 70}}, kTiny},
-                                        {"odd widths", {{126, 4}, {0, 1}}, kOdd}};
+                                        {"odd widths", {{126, 4}, {0, 1}}, kOdd},
+                                        {"f32", {{126, 4}}, kOdd, fp4::WeightFormat::kF32},
+                                        {"mxfp4", {{126, 4}}, kTiny, fp4::WeightFormat::kMxfp4},
+                                        {"nvfp4", {{126, 4}}, kTiny, fp4::WeightFormat::kNvfp4},
+                                        {"fp8-block", {{126, 4}}, kOdd, fp4::WeightFormat::kFp8Block}};
   return all;
 }
 
@@ -48,10 +53,10 @@ MlaAttention problem(Workspace& memory, const Cell& c, DType dtype, MlaForm form
   }
   const int64_t kv_rows = w.heads * (w.nope + w.value);
   const double spread = 1 / std::sqrt(static_cast<double>(w.latent));
-  const Rows kv_b = memory.rows(kv_rows, w.latent, DType::kBf16, random.normals(kv_rows * w.latent, spread));
+  const WeightMatrix kv_b = memory.weight(c.format, kv_rows, w.latent, random, spread);
   const int64_t q_cols = w.heads * (w.nope + w.shared);
   return {.q = memory.rows(rows, q_cols, dtype, random.normals(rows * q_cols, 2.0)),
-          .kv_b = {.format = fp4::WeightFormat::kBf16, .rows = kv_rows, .cols = w.latent, .codes = kv_b.data},
+          .kv_b = kv_b,
           .pool = memory.rows(pool, width, dtype, latents),
           .sequences = step.place(memory),
           .heads = w.heads,
