@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "nibble/token_mask.h"
+
 namespace nibble {
 
 enum class Precision : uint8_t {
@@ -31,6 +33,8 @@ struct EngineOptions {
   int64_t context = 0;         // tokens a sequence may reach; 0: what the model allows, as far as memory goes
   int64_t max_sequences = 16;  // running at once
   int64_t step_tokens = 256;   // rows a step may have: longer prompts go in chunks
+  int64_t cache_bytes = 0;     // for all state of all sequences; 0: what they can need, but no more than half of what
+                               // the machine has free
   Precision precision = Precision::kBf16;
   std::string mla_form = "absorbed";                                          // or "expanded"
   std::function<void(std::string_view phase, int done, int total)> progress;  // while loading
@@ -51,14 +55,17 @@ struct Request {
   int64_t max_tokens = 0;  // 0: until the context is full
   int64_t min_tokens = 0;  // no stop before
   bool ignore_eos = false;
-  std::vector<int32_t> stop_ids;          // besides the model's own
-  std::vector<std::string> stop_strings;  // matched on the generated text; not part of it
-  int32_t top_logprobs = -1;              // alternatives a token; -1: no logprobs at all
-  int32_t choices = 1;                    // completions of the one prompt
+  std::vector<int32_t> stop_ids;                                  // besides the model's own
+  std::vector<std::string> stop_strings;                          // matched on the generated text; not part of it
+  int32_t top_logprobs = -1;                                      // alternatives a token; -1: no logprobs at all
+  int32_t choices = 1;                                            // completions of the one prompt
+  int32_t priority = 0;                                           // higher goes first; equals go in order of arrival
+  std::optional<std::chrono::steady_clock::time_point> deadline;  // ended with kDeadline where it takes longer
+  std::function<std::unique_ptr<TokenMask>()> token_mask;         // called once a choice; none: anything goes
 };
 
-enum class FinishReason : uint8_t { kNone, kStop, kLength, kCancelled, kError };
-std::string_view name_of(FinishReason reason);  // "stop", "length", "cancelled", "error"
+enum class FinishReason : uint8_t { kNone, kStop, kLength, kCancelled, kError, kDeadline };
+std::string_view name_of(FinishReason reason);  // "stop", "length", "cancelled", "error", "deadline"
 
 struct TokenLogprob {
   int32_t id = 0;
@@ -70,7 +77,9 @@ struct TokenLogprob {
 struct Output {
   int32_t choice = 0;
   std::vector<int32_t> tokens;                // new ones, the stop token included
-  std::vector<TokenLogprob> logprobs;         // as many, where asked for
+  std::string text;                           // of the tokens, whole characters, without control tokens and without
+                                              // what is, or may yet become, a stop string
+  std::vector<TokenLogprob> logprobs;         // as many as tokens, where asked for
   FinishReason finish = FinishReason::kNone;  // the last output of a choice says why it ended
   std::string error;                          // for kError
   std::string stop_string;                    // the one that matched

@@ -1,7 +1,8 @@
 // Runs steps: stages what a step needs in device memory, enqueues the model, reads back what was asked for.
 //
 // The engine decides which sequences bring which rows; the runner does it. The host sees results at three named
-// points only: sampled ids, logits, and whatever a tap copies out.
+// points only: sampled ids, logits, and whatever a tap copies out. All memory is taken at construction: nothing here
+// allocates in a step.
 #pragma once
 
 #include <cstdint>
@@ -53,20 +54,28 @@ class Runner {
 
   // Enqueues one step. ContractError where it is over the limits.
   void forward(std::span<const SequenceRows> batch, model::Tap* tap = nullptr);
-  // Host reads, each of the last forward(); they wait. Rows are the sampled ones, in order.
-  std::span<const float> read_logits();  // [R * N], valid until the next call
+
+  // Host reads, each of the last forward(); they wait. Rows are the sampled ones, in order, and what is returned is
+  // valid until the next call of the same name.
+  std::span<const float> read_logits();  // [R * N]
   struct Sample {
     int32_t id = -1;
     bool bad_logits = false;  // NaN, +inf, or nothing finite: there is no token
   };
-  std::vector<Sample> sample(std::span<const SampleRequest> rows);
+  std::span<const Sample> sample(std::span<const SampleRequest> rows);
   void synchronize() { device_.synchronize(); }
 
   int64_t sampled_rows() const { return logits_.rows; }
 
  private:
   template <class T>
-  View1<const T> stage(std::span<const T> host);
+  struct Staged {  // the same array on both sides
+    std::span<T> host;
+    View1<const T> device;
+  };
+  template <class T>
+  Staged<T> stage(int64_t count);
+  void upload(size_t from);  // all that was staged since
 
   Device& device_;
   const model::K3& model_;
@@ -78,6 +87,8 @@ class Runner {
   size_t staged_ = 0;
   View2<float> logits_;
   std::vector<float> host_logits_;
+  std::vector<int32_t> host_ids_, host_status_;
+  std::vector<Sample> samples_;
 };
 
 }  // namespace nibble::engine

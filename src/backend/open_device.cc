@@ -1,0 +1,69 @@
+#include "backend/open_device.h"
+
+#include <sched.h>
+
+#include <fstream>
+#include <set>
+
+#include "base/error.h"
+#include "cpu/cpu_device.h"
+#include "cpu/isa.h"
+
+namespace nibble::backend {
+namespace {
+
+constexpr int kMaxThreads = 1024;  // beyond any machine; a larger number is a slip of the keyboard
+
+const cpu::Isa& choose_isa(const std::string& wanted) {
+  if (wanted.empty()) return cpu::best_isa();
+  std::string known;
+  for (const cpu::Isa& isa : cpu::instruction_sets()) {
+    known += (known.empty() ? "" : ", ") + std::string(isa.name);
+    if (isa.name != wanted) continue;
+    if (isa.available) return isa;
+    throw Refusal({.what = "isa " + wanted,
+                   .seen = "a processor without it",
+                   .rule = "these kernels need " + std::string(isa.needs),
+                   .fix = "isa " + std::string(cpu::best_isa().name) + ", the best of this machine"});
+  }
+  throw Refusal({.what = "isa " + wanted,
+                 .seen = "this build has " + known,
+                 .rule = "an instruction set is chosen by its name",
+                 .fix = "one of " + known + ", or none for the best of this machine"});
+}
+
+}  // namespace
+
+int physical_cores() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return 1;
+  std::set<std::string> cores;  // threads of one core name the same siblings
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (!CPU_ISSET(i, &allowed)) continue;
+    std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(i) + "/topology/thread_siblings_list");
+    std::string siblings;
+    if (!std::getline(file, siblings)) siblings = "cpu" + std::to_string(i);
+    cores.insert(siblings);
+  }
+  return cores.empty() ? 1 : static_cast<int>(cores.size());
+}
+
+std::unique_ptr<Device> open_device(const DeviceOptions& options) {
+  if (options.device != "cpu") {
+    throw Refusal({.what = "device " + options.device,
+                   .seen = "this build has cpu",
+                   .rule = "a device must be one that the build has kernels for",
+                   .fix = "device cpu"});
+  }
+  if (options.threads < 0 || options.threads > kMaxThreads) {
+    throw Refusal({.what = "threads " + std::to_string(options.threads),
+                   .seen = std::to_string(physical_cores()) + " cores for this process",
+                   .rule = "1 to " + std::to_string(kMaxThreads) + ", or 0 for one a core",
+                   .fix = "threads 0"});
+  }
+  const int threads = options.threads == 0 ? physical_cores() : options.threads;
+  return std::make_unique<cpu::CpuDevice>(*choose_isa(options.isa).kernels, threads);
+}
+
+}  // namespace nibble::backend

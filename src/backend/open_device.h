@@ -1,0 +1,23 @@
+// Names to devices: the one place that knows which backends this build has.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/device.h"
+
+namespace nibble::backend {
+
+struct DeviceOptions {
+  std::string device = "cpu";
+  std::string isa;  // "portable", "avx2", "avx512"; empty: the best that this machine has
+  int threads = 0;  // 0: one a physical core that this process may use
+};
+
+// Throws Refusal for a device, an instruction set or a thread count that cannot be had. Never falls back in silence.
+std::unique_ptr<Device> open_device(const DeviceOptions& options);
+
+// Cores that this process may run on, hardware threads of one core counted once.
+int physical_cores();
+
+}  // namespace nibble::backend

@@ -1,0 +1,29 @@
+// How long sequences may get and how many pages their cache has, from what was asked for and what memory there is.
+#pragma once
+
+#include <cstdint>
+
+#include "cache/cache.h"
+
+namespace nibble::engine {
+
+struct CapacityRequest {
+  int64_t context = 0;          // wanted tokens a sequence; 0: as many as the model allows and memory holds
+  int64_t model_context = 0;    // what the model allows
+  int64_t sequences = 0;        // at once
+  int64_t cache_bytes = 0;      // wanted for the whole cache; 0: what fits in half of `available`
+  int64_t available_bytes = 0;  // free memory of the machine
+};
+
+struct Capacity {
+  int64_t context = 0;  // tokens a sequence may reach
+  int64_t pages = 0;    // at least one sequence of that length, at most all of them
+};
+
+// Throws Refusal where not even one sequence fits.
+Capacity plan_capacity(const CapacityRequest& request, const cache::Shape& shape);
+
+// What the kernel says it could give without swapping.
+int64_t available_memory();
+
+}  // namespace nibble::engine

@@ -1,0 +1,32 @@
+// From options to something that can run steps: checkpoint, tokenizer, device, model, and a runner of the right size.
+#pragma once
+
+#include <memory>
+
+#include "checkpoint/checkpoint.h"
+#include "engine/request_state.h"
+#include "engine/runner.h"
+#include "model/k3.h"
+#include "nibble/engine.h"
+#include "text/tokenizer.h"
+
+namespace nibble::engine {
+
+// Does not move: the model points into the checkpoint's mapped bytes and the runner at the model.
+struct LoadedModel {
+  // Throws Refusal.
+  explicit LoadedModel(const EngineOptions& options);
+  LoadedModel(const LoadedModel&) = delete;
+  LoadedModel& operator=(const LoadedModel&) = delete;
+
+  std::unique_ptr<Device> device;
+  checkpoint::Checkpoint checkpoint;
+  text::Tokenizer tokenizer;
+  model::K3 model;
+  ModelFacts facts;  // the context is known once there is a runner
+};
+
+// Takes the memory that steps need. Throws Refusal. `loaded` must outlive the runner; sets its facts.context.
+std::unique_ptr<Runner> make_runner(const EngineOptions& options, LoadedModel& loaded);
+
+}  // namespace nibble::engine

@@ -1,0 +1,199 @@
+#include "engine/step_loop.h"
+
+#include <algorithm>
+
+#include "engine/logprobs.h"
+
+namespace nibble::engine {
+
+StepLoop::StepLoop(Runner& runner, const text::Tokenizer& tokenizer, const ModelFacts& facts)
+    : runner_(runner),
+      tokenizer_(tokenizer),
+      facts_(facts),
+      scheduler_(runner.cache(),
+                 {.step_rows = runner.options().limits.rows, .sequences = runner.options().limits.sequences}),
+      sampler_(facts.vocabulary) {
+  const auto sequences = static_cast<size_t>(runner.options().limits.sequences);
+  batch_.reserve(sequences);
+  samples_.reserve(sequences);
+  sampled_.reserve(sequences);
+  finished_.reserve(sequences);
+  output_.tokens.reserve(1);
+  const cache::Cache& cache = runner.cache();
+  stats_.pages_total = cache.free_pages();
+  stats_.slots_total = cache.free_slots();
+}
+
+void StepLoop::submit(Engine::Id id, Request request, Engine::Callback callback) {
+  auto state = make_request_state(id, std::move(request), std::move(callback), facts_, arrivals_);
+  arrivals_ += state->completions.size();
+  if (state->request.deadline) ++with_deadline_;
+  for (const auto& c : state->completions) scheduler_.add(*c);
+  requests_.emplace(id, std::move(state));
+}
+
+void StepLoop::cancel(Engine::Id id) {
+  const auto it = requests_.find(id);
+  if (it != requests_.end()) end_all_of(*it->second, FinishReason::kCancelled, "");
+  sweep();
+}
+
+void StepLoop::cancel_all() {
+  for (const auto& [id, request] : requests_) end_all_of(*request, FinishReason::kCancelled, "");
+  sweep();
+}
+
+void StepLoop::expire_deadlines() {
+  if (with_deadline_ == 0) return;
+  const auto now = std::chrono::steady_clock::now();
+  for (const auto& [id, request] : requests_) {
+    if (request->request.deadline && *request->request.deadline <= now) {
+      end_all_of(*request, FinishReason::kDeadline, "");
+    }
+  }
+  sweep();
+}
+
+bool StepLoop::step() {
+  expire_deadlines();
+  const std::span<const PlannedRows> planned = scheduler_.plan();
+  if (planned.empty()) return false;
+  try {
+    run_planned(planned);
+  } catch (const std::exception& error) {
+    // A fault of ours or of the device: what the step's sequences hold is unknown, so none of them may go on.
+    for (const PlannedRows& p : planned) end_all_of(*p.completion->request, FinishReason::kError, error.what());
+  }
+  sweep();
+  return true;
+}
+
+void StepLoop::run_planned(std::span<const PlannedRows> planned) {
+  batch_.clear();
+  samples_.clear();
+  sampled_.clear();
+  bool logits_wanted = false;
+  for (const PlannedRows& p : planned) {
+    Completion& c = *p.completion;
+    batch_.push_back({.sequence = &c.sequence,
+                      .tokens = std::span<const int32_t>(c.tokens).subspan(static_cast<size_t>(c.sequence.length),
+                                                                           static_cast<size_t>(p.rows)),
+                      .sampled = p.last ? Sampled::kLast : Sampled::kNone});
+    stats_.prompt_tokens += std::min(p.rows, std::max<int64_t>(0, c.prompt_size - c.sequence.length));
+    if (!p.last) continue;
+    sampled_.push_back(&c);
+    samples_.push_back(sampler_.prepare(c));
+    logits_wanted = logits_wanted || c.request->request.top_logprobs >= 0;
+  }
+  runner_.forward(batch_);
+  ++stats_.steps;
+  if (sampled_.empty()) return;
+
+  const std::span<const float> logits = logits_wanted ? runner_.read_logits() : std::span<const float>();
+  const std::span<const Runner::Sample> drawn = runner_.sample(samples_);
+  const auto width = static_cast<size_t>(facts_.vocabulary);
+  for (size_t i = 0; i < sampled_.size(); ++i) {
+    const bool wanted = sampled_[i]->request->request.top_logprobs >= 0;
+    commit(*sampled_[i], drawn[i], wanted ? logits.subspan(i * width, width) : std::span<const float>());
+  }
+}
+
+void StepLoop::commit(Completion& c, Runner::Sample sample, std::span<const float> logits) {
+  output_.choice = c.choice;
+  output_.tokens.clear();
+  output_.text.clear();
+  output_.logprobs.clear();
+  output_.finish = FinishReason::kNone;
+  output_.error.clear();
+  output_.stop_string.clear();
+  if (sample.bad_logits) {
+    output_.error = c.mask ? "no token is allowed here, or the logits are not finite" : "the logits are not finite";
+    finish(c, FinishReason::kError, output_);
+    return;
+  }
+  if (!logits.empty()) {
+    output_.logprobs.push_back(token_logprob(logits, sample.id, c.request->request.top_logprobs));
+  }
+  ++stats_.generated_tokens;
+  if (append(c, sample.id, output_)) {
+    finish(c, output_.finish, output_);
+  } else {
+    deliver(c, output_);
+  }
+}
+
+bool StepLoop::append(Completion& c, int32_t id, Output& output) {
+  c.tokens.push_back(id);
+  c.seen.add(id, /*generated=*/true);
+  if (c.mask) c.mask->accept(id);
+  output.tokens.push_back(id);
+  const bool early = c.generated() < c.request->request.min_tokens;
+  if (!early && stops_at(c, id, facts_)) {
+    output.finish = FinishReason::kStop;
+    return true;
+  }
+  if (!tokenizer_.is_control(id)) {
+    text_.clear();
+    c.stops.push(tokenizer_.bytes(id), text_);
+    c.characters.push(text_, output.text);
+  }
+  if (c.stops.matched()) {
+    output.finish = FinishReason::kStop;
+    output.stop_string = *c.stops.matched();
+    return true;
+  }
+  if (static_cast<int64_t>(c.tokens.size()) >= c.max_size) output.finish = FinishReason::kLength;
+  return output.finish != FinishReason::kNone;
+}
+
+void StepLoop::finish(Completion& c, FinishReason reason, Output& output) {
+  output.finish = reason;
+  if (!c.stops.matched()) {
+    text_.clear();
+    c.stops.finish(text_);
+    c.characters.push(text_, output.text);
+  }
+  c.characters.finish(output.text);
+  scheduler_.remove(c);
+  if (--c.request->unfinished == 0) finished_.push_back(c.request->id);
+  deliver(c, output);
+}
+
+void StepLoop::end_all_of(RequestState& request, FinishReason reason, const std::string& error) {
+  for (const auto& c : request.completions) {
+    if (c->phase == Completion::Phase::kDone) continue;
+    Output output{.choice = c->choice, .tokens = {}, .text = {}, .logprobs = {}, .error = error, .stop_string = {}};
+    finish(*c, reason, output);
+  }
+}
+
+// A caller whose callback throws gets no more calls; that is all that its request loses.
+void StepLoop::deliver(Completion& c, const Output& output) {
+  Engine::Callback& callback = c.request->callback;
+  if (!callback) return;
+  try {
+    callback(c.request->id, output);
+  } catch (...) {
+    callback = nullptr;
+  }
+}
+
+void StepLoop::sweep() {
+  for (const Engine::Id id : finished_) {
+    const auto it = requests_.find(id);
+    if (it->second->request.deadline) --with_deadline_;
+    requests_.erase(it);
+  }
+  finished_.clear();
+}
+
+EngineStats StepLoop::stats() const {
+  EngineStats out = stats_;
+  out.running = scheduler_.running();
+  out.waiting = scheduler_.waiting();
+  out.pages_free = runner_.cache().free_pages();
+  out.slots_free = runner_.cache().free_slots();
+  return out;
+}
+
+}  // namespace nibble::engine

@@ -1,0 +1,69 @@
+// The engine without its thread: requests in, one step at a time, outputs out.
+//
+// A step is: plan (scheduler), run (runner), sample, commit (append the tokens, decide who is finished, tell the
+// callers). Everything here happens on one thread and in an order that depends on the calls alone, so a test that
+// replays the calls replays the run. No method may be called from inside a callback.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/request_state.h"
+#include "engine/runner.h"
+#include "engine/sampler.h"
+#include "engine/scheduler.h"
+#include "text/tokenizer.h"
+
+namespace nibble::engine {
+
+class StepLoop {
+ public:
+  // All three must outlive it.
+  StepLoop(Runner& runner, const text::Tokenizer& tokenizer, const ModelFacts& facts);
+
+  // Takes in a request that is valid (validate.h).
+  void submit(Engine::Id id, Request request, Engine::Callback callback);
+  // No effect on a request that is finished or unknown.
+  void cancel(Engine::Id id);
+  void cancel_all();
+
+  // Runs one step. False where there is nothing to do.
+  bool step();
+  bool idle() const { return requests_.empty(); }
+
+  EngineStats stats() const;
+
+ private:
+  void expire_deadlines();
+  void run_planned(std::span<const PlannedRows> planned);
+  void commit(Completion& completion, Runner::Sample sample, std::span<const float> logits);
+  // Everything that a new token brings: text, stops, logprobs. True where the completion ends with it.
+  bool append(Completion& completion, int32_t id, Output& output);
+  void finish(Completion& completion, FinishReason reason, Output& output);
+  void end_all_of(RequestState& request, FinishReason reason, const std::string& error);
+  void deliver(Completion& completion, const Output& output);
+  void sweep();
+
+  Runner& runner_;
+  const text::Tokenizer& tokenizer_;
+  const ModelFacts& facts_;
+  Scheduler scheduler_;
+  Sampler sampler_;
+  std::unordered_map<Engine::Id, std::unique_ptr<RequestState>> requests_;
+  std::vector<Engine::Id> finished_;  // to be forgotten once the step is over
+  uint64_t arrivals_ = 0;
+  int64_t with_deadline_ = 0;
+
+  std::vector<SequenceRows> batch_;
+  std::vector<SampleRequest> samples_;
+  std::vector<Completion*> sampled_;
+  Output output_;     // reused from token to token
+  std::string text_;  // the same
+  EngineStats stats_;
+};
+
+}  // namespace nibble::engine

@@ -1,0 +1,81 @@
+// The engine on the bundled model: greedy tokens are the reference's, whatever runs beside them.
+#include "nibble/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+
+#include "engine/problems.h"
+
+namespace nibble::engine {
+namespace {
+
+constexpr int64_t kProblems = 30;
+
+Request greedy(const Problem& problem) {
+  Request r;
+  r.prompt = problem.prompt;
+  r.sampling.temperature = 0.0f;
+  r.max_tokens = 200;
+  return r;
+}
+
+EngineOptions options_for(Precision precision, int64_t batch) {
+  EngineOptions o;
+  o.model = model_directory();
+  o.max_sequences = batch;
+  o.precision = precision;
+  o.context = 512;
+  return o;
+}
+
+// Submits all at once and waits: tokens by problem.
+std::vector<std::vector<int32_t>> answer_all(Engine& engine, const std::vector<Problem>& problems) {
+  std::vector<std::vector<int32_t>> tokens(problems.size());
+  std::mutex mutex;
+  std::condition_variable done;
+  size_t finished = 0;
+  for (size_t i = 0; i < problems.size(); ++i) {
+    engine.submit(greedy(problems[i]), [&, i](Engine::Id, const Output& output) {
+      tokens[i].insert(tokens[i].end(), output.tokens.begin(), output.tokens.end());
+      if (output.finish == FinishReason::kNone) return;
+      EXPECT_EQ(output.finish, FinishReason::kStop) << output.error;
+      const std::lock_guard lock(mutex);
+      if (++finished == problems.size()) done.notify_one();
+    });
+  }
+  std::unique_lock lock(mutex);
+  done.wait(lock, [&] { return finished == problems.size(); });
+  return tokens;
+}
+
+struct GoldenCase {
+  const char* name;
+  Precision precision;
+  int64_t batch;
+};
+
+class GoldenAnswers : public ::testing::TestWithParam<GoldenCase> {};
+
+TEST_P(GoldenAnswers, AreTheReferences) {
+  const std::vector<Problem> problems = load_problems(kProblems);
+  Engine engine(options_for(GetParam().precision, GetParam().batch));
+  const auto tokens = answer_all(engine, problems);
+  for (size_t i = 0; i < problems.size(); ++i) EXPECT_EQ(tokens[i], problems[i].answer) << "problem " << i;
+  const EngineStats stats = engine.stats();
+  EXPECT_EQ(stats.pages_free, stats.pages_total);
+  EXPECT_EQ(stats.slots_free, stats.slots_total);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engine, GoldenAnswers,
+                         ::testing::Values(GoldenCase{"bf16_batch1", Precision::kBf16, 1},
+                                           GoldenCase{"bf16_batch8", Precision::kBf16, 8},
+                                           GoldenCase{"exact_batch1", Precision::kExact, 1},
+                                           GoldenCase{"exact_batch8", Precision::kExact, 8}),
+                         [](const auto& golden) { return golden.param.name; });
+
+}  // namespace
+}  // namespace nibble::engine

@@ -1,0 +1,87 @@
+// A step loop over the bundled model, stepped by hand, with every output kept.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/load.h"
+#include "engine/problems.h"
+#include "engine/step_loop.h"
+
+namespace nibble::engine {
+
+// All outputs of one choice, end to end.
+struct Transcript {
+  std::vector<int32_t> tokens;
+  std::vector<TokenLogprob> logprobs;
+  std::string text, stop_string, error;
+  FinishReason finish = FinishReason::kNone;
+  int64_t outputs = 0;
+
+  void add(const Output& output) {
+    tokens.insert(tokens.end(), output.tokens.begin(), output.tokens.end());
+    logprobs.insert(logprobs.end(), output.logprobs.begin(), output.logprobs.end());
+    text += output.text;
+    stop_string = output.stop_string;
+    error = output.error;
+    finish = output.finish;
+    ++outputs;
+  }
+};
+
+class LoopFixture : public ::testing::Test {
+ protected:
+  void open(EngineOptions options) {
+    options.model = model_directory();
+    if (options.context == 0) options.context = 512;
+    loop_.reset();
+    runner_.reset();
+    loaded_ = std::make_unique<LoadedModel>(options);
+    runner_ = make_runner(options, *loaded_);
+    loop_ = std::make_unique<StepLoop>(*runner_, loaded_->tokenizer, loaded_->facts);
+  }
+
+  Engine::Id submit(Request request) {
+    const Engine::Id id = next_id_++;
+    loop_->submit(id, std::move(request), [this](Engine::Id whose, const Output& output) {
+      transcripts_[{whose, output.choice}].add(output);
+    });
+    return id;
+  }
+  Transcript& of(Engine::Id id, int32_t choice = 0) { return transcripts_[{id, choice}]; }
+
+  void run_to_end() {
+    while (loop_->step()) {
+    }
+    EXPECT_TRUE(loop_->idle());
+  }
+  // Alone in the engine, from start to end.
+  Transcript run(Request request) {
+    const Engine::Id id = submit(std::move(request));
+    run_to_end();
+    return of(id);
+  }
+
+  static Request greedy(std::vector<int32_t> prompt, int64_t max_tokens = 200) {
+    Request r;
+    r.prompt = std::move(prompt);
+    r.sampling.temperature = 0.0f;
+    r.max_tokens = max_tokens;
+    return r;
+  }
+
+  std::unique_ptr<LoadedModel> loaded_;
+  std::unique_ptr<Runner> runner_;
+  std::unique_ptr<StepLoop> loop_;
+
+ private:
+  std::map<std::pair<Engine::Id, int32_t>, Transcript> transcripts_;
+  Engine::Id next_id_ = 1;
+};
+
+}  // namespace nibble::engine

@@ -1,0 +1,27 @@
+#include "engine/problems.h"
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+
+namespace nibble::engine {
+
+std::vector<Problem> load_problems(int64_t count) {
+  const std::string golden = std::string(NIBBLE_SOURCE_DIR) + "/tests/golden/";
+  std::ifstream problems(golden + "problems.jsonl"), answers(golden + "answers-mxfp4.jsonl");
+  std::vector<Problem> out;
+  std::string problem, answer;
+  while (static_cast<int64_t>(out.size()) < count && std::getline(problems, problem) && std::getline(answers, answer)) {
+    const auto p = nlohmann::json::parse(problem), a = nlohmann::json::parse(answer);
+    if (p.at("id") != a.at("id")) throw std::runtime_error("problems and answers are not in the same order");
+    out.push_back({.id = p.at("id"),
+                   .prompt = p.at("prompt_tokens").get<std::vector<int32_t>>(),
+                   .answer = a.at("tokens").get<std::vector<int32_t>>()});
+  }
+  if (static_cast<int64_t>(out.size()) != count) throw std::runtime_error("fewer problems than asked for");
+  return out;
+}
+
+std::string model_directory() { return std::string(NIBBLE_SOURCE_DIR) + "/models/k3-tiny"; }
+
+}  // namespace nibble::engine
