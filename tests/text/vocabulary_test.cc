@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -171,7 +170,10 @@ TEST(ControlTokens, NamesEveryId) {
 
 TEST(ControlTokens, StructureDoesNotDependOnTheSpecialFlag) {
   std::string config = testing::read("models/k3-tiny/tokenizer_config.json");
-  config = std::regex_replace(config, std::regex("\"special\": (true|false),"), "");
+  for (const std::string flag : {"\"special\": true,", "\"special\": false,"}) {
+    for (size_t at = config.find(flag); at != config.npos; at = config.find(flag)) config.erase(at, flag.size());
+  }
+  ASSERT_EQ(config.find("special"), config.npos);
   EXPECT_EQ(ControlTokens::parse(config, 1792).open, 1795);
 }
 
