@@ -14,8 +14,9 @@ void land(const Rows& out, int64_t token, int64_t tokens, int64_t column, int64_
 }
 
 // Blocks [begin, end) of one part.
-template <class Row, class X>
+template <class X>
 void multiply(const ConstRows& x, const ops::Linear::Part& part, int64_t begin, int64_t end) {
+  const Dots<X> dots = dots_of<X>(part.weight.format);
   for (int64_t token = 0; token < x.rows; token += kBlockTokens) {
     const int64_t tokens = x.rows - token < kBlockTokens ? x.rows - token : kBlockTokens;
     const X* rows[kBlockTokens];
@@ -23,7 +24,7 @@ void multiply(const ConstRows& x, const ops::Linear::Part& part, int64_t begin, 
     for (int64_t block = begin; block < end; ++block) {
       const int64_t n = block * kBlockRows, left = part.weight.rows - n, count = left < kBlockRows ? left : kBlockRows;
       Block values;
-      dots<Row>(part.weight, n, count, rows, tokens, values);
+      dots(part.weight, n, count, rows, tokens, values);
       with_dtype(part.out.dtype, [&]<class Out>() { land<Out>(part.out, token, tokens, n, count, values); });
     }
   }
@@ -41,9 +42,7 @@ void linear(Device& device, const ops::Linear& a) {
       const int64_t count = blocks_of(part.weight.rows);
       const int64_t from = begin > first ? begin - first : 0, to = end - first < count ? end - first : count;
       if (from < to) {
-        with_row_type(part.weight.format, [&]<class Row>() {
-          with_dtype(a.x.dtype, [&]<class X>() { multiply<Row, X>(a.x, part, from, to); });
-        });
+        with_dtype(a.x.dtype, [&]<class X>() { multiply<X>(a.x, part, from, to); });
       }
       first += count;
     }

@@ -64,16 +64,17 @@ NIBBLE_INLINE F16 landed_lanes(const float* p) {
 }
 
 // hidden[j] = situ(w1 x, w3 x) for the routed rows in the order of `groups`, blocks [begin, end) of F.
-template <class Row, class X>
+template <class X>
 void up(const ops::MoeExperts& a, const Groups& groups, X* hidden, int64_t begin, int64_t end) {
+  const Dots<X> dots = dots_of<X>(a.w1.format);
   const int64_t k = a.ids.cols, width = a.w1.rows;
   for_runs(groups, a.w1.experts.size, [&](int64_t e, int64_t first, int64_t tokens) {
     const X* x[kBlockTokens];
     for (int64_t t = 0; t < tokens; ++t) x[t] = row<X>(a.x, groups.order[first + t] / k);
     for_blocks(begin, end, width, [&](int64_t column, int64_t count) {
       Block gate, linear;
-      dots<Row>(a.w1.experts.data[e], column, count, x, tokens, gate);
-      dots<Row>(a.w3.experts.data[e], column, count, x, tokens, linear);
+      dots(a.w1.experts.data[e], column, count, x, tokens, gate);
+      dots(a.w3.experts.data[e], column, count, x, tokens, linear);
       for (int64_t t = 0; t < tokens; ++t) {
         const F16 h = situ(landed_lanes<X>(gate[t]), landed_lanes<X>(linear[t]), a.beta, a.linear_beta);
         store_n(hidden + (first + t) * width + column, h, count);
@@ -83,8 +84,9 @@ void up(const ops::MoeExperts& a, const Groups& groups, X* hidden, int64_t begin
 }
 
 // out = sum of weight * (w2 hidden), blocks [begin, end) of L.
-template <class Row, class X>
+template <class X>
 void down(const ops::MoeExperts& a, const Groups& groups, const X* hidden, float* sums, int64_t begin, int64_t end) {
+  const Dots<X> dots = dots_of<X>(a.w2.format);
   const int64_t k = a.ids.cols, width = a.w2.cols, n = a.w2.rows;
   for (int64_t t = 0; t < a.x.rows; ++t) {
     for_blocks(begin, end, n, [&](int64_t column, int64_t count) { store_n(sums + t * n + column, zero(), count); });
@@ -94,7 +96,7 @@ void down(const ops::MoeExperts& a, const Groups& groups, const X* hidden, float
     for (int64_t t = 0; t < tokens; ++t) h[t] = hidden + (first + t) * width;
     for_blocks(begin, end, n, [&](int64_t column, int64_t count) {
       Block y;
-      dots<Row>(a.w2.experts.data[e], column, count, h, tokens, y);
+      dots(a.w2.experts.data[e], column, count, h, tokens, y);
       for (int64_t t = 0; t < tokens; ++t) {
         const int64_t token = groups.order[first + t] / k, choice = groups.order[first + t] % k;
         float* sum = sums + token * n + column;
@@ -119,15 +121,10 @@ void moe_experts(Device& device, const ops::MoeExperts& a) {
   with_dtype(a.x.dtype, [&]<class X>() {
     X* hidden = reinterpret_cast<X*>(a.scratch.data + at.hidden);
     float* sums = reinterpret_cast<float*>(a.scratch.data + at.sums);
-    with_row_type(a.w1.format, [&]<class Row>() {
-      pool(device).parallel_for(blocks_of(a.w1.rows),
-                                [&](int64_t begin, int64_t end, int) { up<Row>(a, groups, hidden, begin, end); });
-    });
-    with_row_type(a.w2.format, [&]<class Row>() {
-      pool(device).parallel_for(blocks_of(a.w2.rows), [&](int64_t begin, int64_t end, int) {
-        down<Row>(a, groups, hidden, sums, begin, end);
-      });
-    });
+    pool(device).parallel_for(blocks_of(a.w1.rows),
+                              [&](int64_t begin, int64_t end, int) { up(a, groups, hidden, begin, end); });
+    pool(device).parallel_for(blocks_of(a.w2.rows),
+                              [&](int64_t begin, int64_t end, int) { down(a, groups, hidden, sums, begin, end); });
   });
 }
 
