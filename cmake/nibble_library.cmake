@@ -11,7 +11,8 @@ if(NIBBLE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 # Contraction would make a result depend on the compiler's mood; kernels that want FMA ask for it by name.
-add_compile_options(-ffp-contract=off -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion)
+add_compile_options(-ffp-contract=off -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
+                    -Wno-missing-field-initializers)   # arguments are named, and what is not named has its default
 if(NIBBLE_WERROR)
   add_compile_options(-Werror)
 endif()

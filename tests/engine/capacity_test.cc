@@ -54,8 +54,8 @@ TEST(Capacity, RefusesWhatCannotFit) {
   const auto refusal = [](const CapacityRequest& request) -> std::string {
     try {
       plan_capacity(request, kK3);
-    } catch (const Refusal& refusal) {
-      return refusal.what();
+    } catch (const Refusal& e) {
+      return e.what();
     }
     return "";
   };

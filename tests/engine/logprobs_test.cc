@@ -19,8 +19,8 @@ TEST(Logprobs, SumToOneAndDescend) {
   double sum = 0.0;
   for (size_t i = 0; i < all.top.size(); ++i) {
     sum += std::exp(static_cast<double>(all.top[i].second));
-    if (i > 0) EXPECT_GE(all.top[i - 1].second, all.top[i].second);
-    if (all.top[i].first == 17) EXPECT_EQ(all.top[i].second, all.logprob);
+    EXPECT_GE(all.top[i == 0 ? 0 : i - 1].second, all.top[i].second);
+    EXPECT_TRUE(all.top[i].first != 17 || all.top[i].second == all.logprob);
   }
   EXPECT_NEAR(sum, 1.0, 1e-6);
 }

@@ -17,7 +17,8 @@ Golden::Golden()
       header_(checkpoint::parse_safetensors(file_.bytes(), file_.readable_from(0), "golden.safetensors")) {
   for (size_t i = 0; i < header_.tensors.size(); ++i) at_[std::string(header_.tensors[i].name)] = i;
   std::ifstream in(source_path("tests/golden/index.json"));
-  for (const auto& [format, entries] : nlohmann::json::parse(in).items()) {
+  const nlohmann::json index = nlohmann::json::parse(in);
+  for (const auto& [format, entries] : index.items()) {
     for (const auto& e : entries) prompts_[format].push_back({e["name"], e["key"], e["tokens"]});
   }
 }

@@ -1,0 +1,55 @@
+// What the subcommands that open a model share: its flags, their refusals, the device, a checkpoint with progress.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/device.h"
+#include "nibble/engine.h"
+
+namespace CLI {
+class App;
+}
+
+namespace nibble::cli {
+
+struct ModelOptions {
+  std::string model;
+  std::string device = "auto";  // or "cpu"
+  std::string isa;              // empty: the best there is
+  std::string require;          // what the device must be; empty: anything
+  std::string precision;        // "exact" or "bf16"
+  std::string mla_form = "absorbed";
+  int threads = 0;      // 0: one a core
+  int64_t context = 0;  // 0: what the model allows
+  bool verbose = false;
+};
+
+// -m, --device, --isa, --require, -t; and for commands that run the model -c, --precision, --mla, --verbose.
+void add_device_options(CLI::App& command, ModelOptions& options);
+void add_model_options(CLI::App& command, ModelOptions& options, const char* precision);
+
+// The directory, if it is one; a Refusal otherwise.
+std::filesystem::path model_directory(const ModelOptions& options);
+
+// Refuses devices, instruction sets and requirements that this machine or build cannot meet.
+std::unique_ptr<Device> open_device(const ModelOptions& options);
+EngineOptions engine_options(const ModelOptions& options);
+
+// "4096", "32k" (32,000), "32K" (32,768), "1m", "1M". Refuses anything else, negative numbers and overflow by the
+// flag's name.
+int64_t parse_count(std::string_view flag, std::string_view text);
+// "1,2,3", or numbers apart by white space where `spaces` is set. Refuses empty entries, signs, what is no number and
+// what no id can be.
+std::vector<int32_t> parse_ids(std::string_view flag, std::string_view text, bool spaces);
+// Refuses ids outside the vocabulary, nothing at all, and more than `context` of them.
+void check_prompt(const std::vector<int32_t>& ids, int64_t vocabulary, int64_t context);
+// The whole file; "-" is standard input. Throws Refusal.
+std::string read_file(std::string_view flag, const std::string& path);
+
+}  // namespace nibble::cli
