@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "cli/answer.h"
 #include "cli/commands.h"
+#include "cli/figures.h"
 #include "cli/output.h"
-#include "cli/parse.h"
 #include "cli/prompt.h"
 #include "cli/sampling.h"
 #include "cli/session.h"
@@ -38,9 +37,10 @@ nlohmann::ordered_json to_json(const Answer& answer, bool chat) {
 }
 
 // Text to be continued: what the engine says is visible, is.
-Answer complete(Session& session, const Request& request, bool stream) {
+Answer complete(Session& session, const Request& request, bool stream, Figures& figures) {
   Answer answer;
   const FinishReason finish = session.run(request, [&](const Output& output) {
+    figures.add(static_cast<int64_t>(output.tokens.size()));
     answer.tokens.insert(answer.tokens.end(), output.tokens.begin(), output.tokens.end());
     answer.text += output.text;
     if (stream) {
@@ -54,10 +54,11 @@ Answer complete(Session& session, const Request& request, bool stream) {
   return answer;
 }
 
-Answer reply(Session& session, Request request, text::Channel channel, bool stream) {
+Answer reply(Session& session, Request request, text::Channel channel, bool stream, Figures& figures) {
   ChatReader reader(session.tokenizer(), channel, std::exchange(request.stop_strings, {}));
   AnswerWriter writer;
   const FinishReason finish = session.run(std::move(request), [&](const Output& output) {
+    figures.add(static_cast<int64_t>(output.tokens.size()));
     const auto& events = reader.push(output);
     if (stream) writer.write(events);
     return !reader.stopped();
@@ -79,9 +80,12 @@ void generate(const Options& o) {
   Request request = o.request;
   request.prompt = std::move(prompt.ids);
   const bool chat = source.chat.has_value() || prompt.channel != text::Channel::kNone;
-  const Answer answer =
-      chat ? reply(session, std::move(request), prompt.channel, !o.json) : complete(session, request, !o.json);
+  Figures figures(static_cast<int64_t>(request.prompt.size()));
+  const Answer answer = chat ? reply(session, std::move(request), prompt.channel, !o.json, figures)
+                             : complete(session, request, !o.json, figures);
   if (o.json) print(to_json(answer, chat).dump() + "\n");
+  flush_output();
+  if (o.model.verbose) fmt::print(stderr, "nibble: {}\n", figures.line());
 }
 
 }  // namespace
@@ -92,19 +96,8 @@ void add_generate(CLI::App& app) {
   add_model_options(*command, o->model, "bf16");
   add_prompt_options(*command, o->prompt, /*chat=*/true);
   add_chat_options(*command, o->chat);
-  command
-      ->add_option_function<std::string>(
-          "-n,--max-tokens,--predict,--n-predict",
-          [o](const std::string& text) {
-            o->request.max_tokens = parse_count("-n", text);
-            if (o->request.max_tokens > 0) return;
-            throw Refusal({.what = "-n 0",
-                           .seen = "no tokens",
-                           .rule = "an answer has one token at least",
-                           .fix = "-n 128, or no -n to go on until the model stops"});
-          },
-          "Most tokens to generate (default: until the model stops or the context is full)")
-      ->type_name("N");
+  add_max_tokens_option(*command, o->request.max_tokens,
+                        "Most tokens to generate (default: until the model stops or the context is full)");
   add_sampling_options(*command, o->request.sampling);
   command
       ->add_option("--stop,-r,--reverse-prompt", o->request.stop_strings, "Text that ends the answer; may be repeated")

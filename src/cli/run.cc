@@ -46,9 +46,14 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
+// "nibble ops certify"
+std::string path_of(const CLI::App& command) {
+  return command.get_parent() ? path_of(*command.get_parent()) + " " + command.get_name() : command.get_name();
+}
+
 // "--tmep" -> the line that says so. `command` is the one whose flags were meant.
 std::string unknown_argument(const CLI::App& command, const std::string& word) {
-  const std::string path = command.get_parent() ? "nibble " + command.get_name() : "nibble";
+  const std::string path = path_of(command);
   std::string line;
   std::string best;
   if (word.starts_with("-")) {
@@ -73,9 +78,11 @@ void add_commands(CLI::App& app) {
       "nibble runs Kimi K3 from its published 4-bit checkpoints.\n"
       "Exit codes: 0 done, 1 failed while running, 2 refused.");
   app.set_version_flag("--version", version);
+  add_chat(app);
   add_generate(app);
   add_score(app);
   add_inspect(app);
+  add_ops(app);
   add_synth(app);
   app.require_subcommand(0, 1);
 }
@@ -83,7 +90,7 @@ void add_commands(CLI::App& app) {
 // The subcommand that was named, or the program itself.
 const CLI::App& chosen(const CLI::App& app) {
   const auto commands = app.get_subcommands();
-  return commands.empty() ? app : *commands.front();
+  return commands.empty() ? app : chosen(*commands.front());
 }
 
 // llama.cpp's -sys is a long flag behind one dash, which CLI11 would read as -s ys.
@@ -114,8 +121,12 @@ int parse_and_run(int argc, char** argv) {
     return kRefused;
   } catch (const CLI::ParseError& error) {
     const CLI::App& command = chosen(app);
-    complain(fmt::format("{}; see nibble{} --help", error.what(),
-                         command.get_parent() ? " " + command.get_name() : std::string()));
+    const std::vector<std::string> rest = app.remaining(true);
+    if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !rest.empty()) {
+      complain(unknown_argument(command, rest.front()));  // a misspelt command is not a missing one
+      return kRefused;
+    }
+    complain(fmt::format("{}; see {} --help", error.what(), path_of(command)));
     return kRefused;
   }
   return kDone;

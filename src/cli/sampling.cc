@@ -75,4 +75,20 @@ void add_sampling_options(CLI::App& command, SamplingParams& s) {
       ->allow_extra_args(false);
 }
 
+void add_max_tokens_option(CLI::App& command, int64_t& tokens, const char* what) {
+  command
+      .add_option_function<std::string>(
+          "-n,--max-tokens,--predict,--n-predict",
+          [&tokens](const std::string& text) {
+            tokens = parse_count("-n", text);
+            if (tokens > 0) return;
+            throw Refusal({.what = "-n 0",
+                           .seen = "no tokens",
+                           .rule = "an answer has one token at least",
+                           .fix = "-n 128, or no -n to go on until the model stops"});
+          },
+          what)
+      ->type_name("N");
+}
+
 }  // namespace nibble::cli
