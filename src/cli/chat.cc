@@ -79,10 +79,10 @@ int Chat::run() {
   while (true) {
     if (terminal_) print(fmt::format("{}> {}", style_.bold(), style_.reset()));
     flush_output();
-    const LineReader::Status status = lines_.read(line);
+    const LineReader::Status status = lines_.read(line, interrupt_);
     if (status == LineReader::Status::kEnd) break;
     if (status == LineReader::Status::kInterrupt) {
-      if (!interrupt_.take()) continue;  // another signal, such as a window's new size
+      if (!interrupt_.take()) continue;
       if (interrupted_at_prompt() == Next::kLeave) return kInterrupted;
       continue;
     }
@@ -141,8 +141,9 @@ bool Chat::answer() {
   request.prompt = text::encode(rendered.segments, session_.tokenizer());
   const auto size = static_cast<int64_t>(request.prompt.size());
   if (size >= session_.context()) {
-    note(fmt::format("the context is full: the conversation has {} tokens with this line, of {}; /clear starts a new one",
-                     size, session_.context()));
+    note(fmt::format(
+        "the context is full: the conversation has {} tokens with this line, of {}; /clear starts a new one", size,
+        session_.context()));
     return false;
   }
   Figures figures(size);
@@ -169,9 +170,8 @@ bool Chat::answer() {
   if (options_.model.verbose) note(figures.line());
   Answer answer = reader.answer(finish);
   if (answer.tokens.empty()) return false;
-  messages_.push_back({.role = text::Role::kAssistant,
-                       .content = {std::move(answer.text)},
-                       .reasoning = std::move(answer.reasoning)});
+  messages_.push_back(
+      {.role = text::Role::kAssistant, .content = {std::move(answer.text)}, .reasoning = std::move(answer.reasoning)});
   return true;
 }
 
@@ -193,7 +193,8 @@ void add_chat(CLI::App& app) {
   add_model_options(*command, o->model, "bf16");
   add_chat_options(*command, o->chat);
   command->add_option("--system-prompt", o->system, "What the system message says; -sys too");
-  add_max_tokens_option(*command, o->request.max_tokens, "Most tokens an answer may have (default: until the context is full)");
+  add_max_tokens_option(*command, o->request.max_tokens,
+                        "Most tokens an answer may have (default: until the context is full)");
   add_sampling_options(*command, o->request.sampling);
   command->callback([o] { chat(*o); });
 }

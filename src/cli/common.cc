@@ -3,9 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iostream>
-#include <iterator>
+#include <cstdio>
 
 #include "backend/open_device.h"
 #include "base/error.h"
@@ -121,13 +119,16 @@ void check_prompt(const std::vector<int32_t>& ids, int64_t vocabulary, int64_t c
 
 std::string read_file(std::string_view flag, const std::string& path) {
   std::string text;
-  if (path == "-") {
-    text.assign(std::istreambuf_iterator<char>(std::cin), {});
-    return text;
+  const bool standard = path == "-";
+  std::FILE* file = standard ? stdin : std::fopen(path.c_str(), "rb");
+  bool good = file != nullptr;
+  if (good) {
+    char bytes[1 << 16];
+    while (const size_t got = std::fread(bytes, 1, sizeof(bytes), file)) text.append(bytes, got);
+    good = std::ferror(file) == 0;  // a directory opens, and fails here
+    if (!standard) std::fclose(file);
   }
-  std::ifstream file(path, std::ios::binary);
-  if (file.good()) text.assign(std::istreambuf_iterator<char>(file), {});
-  if (!file.good() && !file.eof()) {
+  if (!good) {
     throw Refusal({.what = fmt::format("{} {}", flag, path),
                    .seen = "the file cannot be read",
                    .rule = "a readable file, or - for standard input",

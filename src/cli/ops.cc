@@ -134,7 +134,9 @@ void add_ops(CLI::App& app) {
   listing->callback([o] { list(o->json); });
 
   CLI::App* certification = ops->add_subcommand("certify", "Run each op against its fp64 reference on this machine");
-  certification->add_option("--op", o->ops, "Only this one; may be repeated")->type_name("NAME")->allow_extra_args(false);
+  certification->add_option("--op", o->ops, "Only this one; may be repeated")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
   add_device_options(*certification, o->device);
   certification->add_flag("--json", o->json, "Print one JSON object, with every cell");
   certification->callback([o] { certify(*o); });

@@ -1,5 +1,8 @@
 #include "cli/output.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -11,8 +14,14 @@ namespace {
 // stdio keeps that a write failed, but not why.
 int first_error = 0;
 
+// The pipe's other end is closed.
+bool nobody_reads() {
+  pollfd out{STDOUT_FILENO, POLLOUT, 0};
+  return ::poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
 void note_error() {
-  if (first_error == 0) first_error = errno == 0 ? EIO : errno;
+  if (first_error == 0) first_error = errno != 0 ? errno : nobody_reads() ? EPIPE : EIO;
 }
 
 }  // namespace

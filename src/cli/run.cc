@@ -113,8 +113,12 @@ int parse_and_run(int argc, char** argv) {
     app.parse(arguments(argc, argv));
   } catch (const CLI::RuntimeError& end) {  // a command that ends with a code of its own
     return end.get_exit_code();
-  } catch (const CLI::Success& wanted) {  // --help, --version
-    return app.exit(wanted);
+  } catch (const CLI::CallForVersion& wanted) {
+    print(std::string(wanted.what()) + "\n");
+    return kDone;
+  } catch (const CLI::CallForHelp&) {
+    print(app.help());
+    return kDone;
   } catch (const CLI::ExtrasError&) {
     const CLI::App& command = chosen(app);
     complain(unknown_argument(command, app.remaining(true).front()));

@@ -12,6 +12,7 @@
 #include "cli/prompt.h"
 #include "cli/terminal.h"
 #include "text/json_text.h"
+#include "text/utf8_stream.h"
 
 namespace nibble::cli {
 namespace {
@@ -25,8 +26,9 @@ struct Options {
 
 void run_json(const Options& o, const EngineOptions& engine, engine::LoadedModel& loaded,
               const std::vector<int32_t>& ids) {
-  print(fmt::format("{{\"tokens\":[{}],\"positions\":[", fmt::join(ids, ",")));
-  engine::score(engine, loaded, ids, o.score, [](const engine::PositionScore& p) {
+  engine::score(engine, loaded, ids, o.score, [&ids](const engine::PositionScore& p) {
+    // Not before: what may be refused has been by now.
+    if (p.position == 0) print(fmt::format("{{\"tokens\":[{}],\"positions\":[", fmt::join(ids, ",")));
     // The shortest digits that read back as the same number.
     print(fmt::format("{}{{\"top_ids\":[{}],\"top_logits\":[{}],\"logsumexp\":{}}}", p.position == 0 ? "" : ",",
                       fmt::join(p.top_ids, ","), fmt::join(p.top_logits, ","), p.logsumexp));
@@ -34,19 +36,24 @@ void run_json(const Options& o, const EngineOptions& engine, engine::LoadedModel
   print("]}\n");
 }
 
-// The bytes of a token, as a JSON string where they are text.
+// The bytes of a token, quoted and on one line; part of a character is U+FFFD.
 std::string piece(const text::Tokenizer& tokenizer, int32_t id) {
-  std::string out = text::json_quoted(tokenizer.bytes(id));
-  return out;
+  text::Utf8Stream characters;
+  std::string out;
+  characters.push(tokenizer.bytes(id), out);
+  characters.finish(out);
+  return text::json_quoted(out);
 }
 
 void run_table(const Options& o, const EngineOptions& engine, engine::LoadedModel& loaded,
                const std::vector<int32_t>& ids) {
-  print(fmt::format("{:>8} {:>8} {:>10}  {:<20} {}\n", "position", "id", "logprob", "token", "likeliest next"));
   double sum = 0.0;
   double logprob = 0.0;  // of the token at hand, from the position before
   engine::score(engine, loaded, ids, o.score, [&](const engine::PositionScore& p) {
     const auto i = static_cast<size_t>(p.position);
+    if (i == 0) {
+      print(fmt::format("{:>8} {:>8} {:>10}  {:<20} {}\n", "position", "id", "logprob", "token", "likeliest next"));
+    }
     const std::string shown = p.position == 0 ? std::string("-") : fmt::format("{:.4f}", logprob);
     std::string likeliest;
     for (size_t k = 0; k < std::min<size_t>(p.top_ids.size(), 3); ++k) {

@@ -44,7 +44,7 @@ bool read_some(int fd, std::string& to) {
 
 }  // namespace
 
-Run run_program(const std::string& program, const Arguments& arguments, const RunOptions& options) {
+Ended run_program(const std::string& program, const Arguments& arguments, const RunOptions& options) {
   ::signal(SIGPIPE, SIG_IGN);  // a program that does not read its input is its own affair
   Pipe in, out, err;
   posix_spawn_file_actions_t actions;
@@ -68,8 +68,8 @@ Run run_program(const std::string& program, const Arguments& arguments, const Ru
   words.insert(words.end(), arguments.begin(), arguments.end());
   for (char** at = environ; *at != nullptr; ++at) environment.emplace_back(*at);
   pid_t pid = 0;
-  const int failed = ::posix_spawn(&pid, program.c_str(), &actions, &attributes, pointers(words).data(),
-                                   pointers(environment).data());
+  const int failed =
+      ::posix_spawn(&pid, program.c_str(), &actions, &attributes, pointers(words).data(), pointers(environment).data());
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
   if (failed != 0) throw std::runtime_error("cannot start " + program);
@@ -79,7 +79,7 @@ Run run_program(const std::string& program, const Arguments& arguments, const Ru
     throw std::runtime_error("cannot write its input");
   }
   in.close_write();
-  Run result;
+  Ended result;
   pollfd streams[] = {{out.ends[0], POLLIN, 0}, {err.ends[0], POLLIN, 0}};
   while (streams[0].fd >= 0 || streams[1].fd >= 0) {
     if (::poll(streams, 2, -1) < 0) break;
@@ -99,7 +99,7 @@ Run run_program(const std::string& program, const Arguments& arguments, const Ru
   return result;
 }
 
-Run run(const Arguments& arguments, const RunOptions& options) {
+Ended run(const Arguments& arguments, const RunOptions& options) {
   return run_program(program_path(), arguments, options);
 }
 

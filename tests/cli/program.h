@@ -8,7 +8,7 @@ namespace nibble::cli {
 
 using Arguments = std::vector<std::string>;
 
-struct Run {
+struct Ended {
   int code = -1;  // exit code; 128 and the signal where one ended it
   std::string out, err;
   std::vector<size_t> reads;  // length of `out` after each read of the pipe
@@ -22,9 +22,9 @@ struct RunOptions {
 };
 
 // Waits for the end.
-Run run(const Arguments& arguments, const RunOptions& options = {});
+Ended run(const Arguments& arguments, const RunOptions& options = {});
 // The same for any program, by its path.
-Run run_program(const std::string& program, const Arguments& arguments, const RunOptions& options = {});
+Ended run_program(const std::string& program, const Arguments& arguments, const RunOptions& options = {});
 
 std::string program_path();
 std::string model(const std::string& name = "k3-tiny");  // a bundled checkpoint
