@@ -23,8 +23,8 @@ void add_device_options(CLI::App& command, ModelOptions& options) {
           "-t,--threads",
           [&options](const std::string& text) {
             const int64_t threads = parse_count("--threads", text);
-            if (threads > 4096) {
-              throw Refusal({"--threads " + text, text + " threads", "at most 4096 threads", "leave --threads out"});
+            if (threads > 1024) {
+              throw Refusal({"--threads " + text, text + " threads", "at most 1024 threads", "leave --threads out"});
             }
             options.threads = static_cast<int>(threads);
           },
@@ -84,8 +84,9 @@ std::unique_ptr<Device> open_device(const ModelOptions& options) {
 }
 
 EngineOptions engine_options(const ModelOptions& options) {
+  const std::filesystem::path directory = model_directory(options);
   open_device(options);  // for what it refuses, before a model is loaded
-  return {.model = model_directory(options),
+  return {.model = directory,
           .device = options.device == "auto" ? "cpu" : options.device,
           .isa = options.isa,
           .threads = options.threads,
