@@ -49,6 +49,14 @@ int physical_cores() {
   return cores.empty() ? 1 : static_cast<int>(cores.size());
 }
 
+std::vector<KernelSet> kernel_sets() {
+  std::vector<KernelSet> sets;
+  for (const cpu::Isa& isa : cpu::instruction_sets()) {
+    sets.push_back({"cpu", isa.name, isa.kernels, isa.available, isa.needs});
+  }
+  return sets;
+}
+
 std::unique_ptr<Device> open_device(const DeviceOptions& options) {
   if (options.device != "cpu") {
     throw Refusal({.what = "device " + options.device,

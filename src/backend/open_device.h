@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/device.h"
 
@@ -16,6 +18,15 @@ struct DeviceOptions {
 
 // Throws Refusal for a device, an instruction set or a thread count that cannot be had. Never falls back in silence.
 std::unique_ptr<Device> open_device(const DeviceOptions& options);
+
+// The kernels of this build, one entry a device and instruction set, from the slowest to the fastest.
+struct KernelSet {
+  std::string_view device, isa;
+  const ops::KernelTable* kernels = nullptr;
+  bool available = false;  // on this machine
+  std::string_view needs;  // what a machine must have
+};
+std::vector<KernelSet> kernel_sets();
 
 // Cores that this process may run on, hardware threads of one core counted once.
 int physical_cores();

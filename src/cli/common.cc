@@ -3,47 +3,13 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <charconv>
-#include <fstream>
-#include <iostream>
-#include <iterator>
-#include <limits>
+#include <cstdio>
 
+#include "backend/open_device.h"
 #include "base/error.h"
+#include "cli/parse.h"
 
 namespace nibble::cli {
-namespace {
-
-constexpr std::string_view kBlanks = " \t\r\n";
-
-std::string shortened(std::string_view text) {
-  constexpr size_t kMost = 40;
-  return text.size() <= kMost ? fmt::format("'{}'", text) : fmt::format("'{}...'", text.substr(0, kMost));
-}
-
-[[noreturn]] void refuse_id(std::string_view flag, size_t entry, std::string_view text, std::string_view why) {
-  throw Refusal({.what = std::string(flag),
-                 .seen = fmt::format("{} as entry {}", text.empty() ? "nothing" : shortened(text), entry + 1),
-                 .rule = fmt::format("{}; ids are whole numbers from 0", why),
-                 .fix = fmt::format("{} 1,2,3", flag)});
-}
-
-int32_t parse_id(std::string_view flag, size_t entry, std::string_view text) {
-  if (text.empty()) refuse_id(flag, entry, text, "an entry is missing");
-  if (text.find_first_not_of("0123456789") != text.npos) refuse_id(flag, entry, text, "not a token id");
-  int32_t id = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  if (error != std::errc()) refuse_id(flag, entry, text, "larger than any token id");
-  return id;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
-}
-
-}  // namespace
 
 void add_device_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--device", options.device, "cpu, or auto")->envname("NIBBLE_DEVICE")->capture_default_str();
@@ -68,7 +34,8 @@ void add_model_options(CLI::App& command, ModelOptions& options, const char* pre
   options.precision = precision;
   command.add_option("-m,--model,model", options.model, "checkpoint directory, as published")->envname("NIBBLE_MODEL");
   command.add_option_function<std::string>(
-      "-c,--ctx-size,--max-model-len", [&options](const std::string& text) { options.context = parse_count("--ctx-size", text); },
+      "-c,--ctx-size,--max-model-len",
+      [&options](const std::string& text) { options.context = parse_count("--ctx-size", text); },
       "tokens a sequence may reach, e.g. 32k (default: what the model allows)");
   command.add_option("--precision", options.precision, "activations: exact (fp32) or bf16, as published")
       ->check(CLI::IsMember({"exact", "bf16"}))
@@ -99,9 +66,25 @@ std::filesystem::path model_directory(const ModelOptions& options) {
   return options.model;
 }
 
+std::unique_ptr<Device> open_device(const ModelOptions& options) {
+  auto device = backend::open_device(
+      {.device = options.device == "auto" ? "cpu" : options.device, .isa = options.isa, .threads = options.threads});
+  const std::string name(device->name());  // "cpu avx2"
+  const size_t space = name.find(' ');
+  if (!options.require.empty() && options.require != name.substr(0, space) &&
+      options.require != name.substr(std::min(space, name.size() - 1) + 1)) {
+    throw Refusal({.what = "--require " + options.require,
+                   .seen = "the kernels in use would be " + name,
+                   .rule = "with --require nothing else may take their place",
+                   .fix = "a machine that has " + options.require + ", or no --require"});
+  }
+  return device;
+}
+
 EngineOptions engine_options(const ModelOptions& options) {
+  open_device(options);  // for what it refuses, before a model is loaded
   return {.model = model_directory(options),
-          .device = "cpu",
+          .device = options.device == "auto" ? "cpu" : options.device,
           .isa = options.isa,
           .threads = options.threads,
           .context = options.context,
@@ -109,48 +92,6 @@ EngineOptions engine_options(const ModelOptions& options) {
           .precision = options.precision == "exact" ? Precision::kExact : Precision::kBf16,
           .mla_form = options.mla_form,
           .progress = {}};
-}
-
-int64_t parse_count(std::string_view flag, std::string_view text) {
-  const auto refuse = [&](std::string_view rule) {
-    throw Refusal({.what = fmt::format("{} {}", flag, text),
-                   .seen = shortened(text),
-                   .rule = std::string(rule),
-                   .fix = fmt::format("{0} 4096, {0} 32k (32,000) or {0} 32K (32,768)", flag)});
-  };
-  int64_t number = 0, unit = 1;
-  const char* last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, number);
-  if (error == std::errc::result_out_of_range) refuse("the number does not fit 64 bits");
-  if (error != std::errc() || number < 0) refuse("a whole number from 0, with k, K, m or M after it or nothing");
-  if (end != last) {
-    constexpr std::string_view kUnits = "kKmM";
-    constexpr int64_t kFactors[] = {1000, 1024, 1'000'000, 1024 * 1024};
-    const size_t which = kUnits.find(*end);
-    if (which == kUnits.npos || end + 1 != last) refuse("a whole number from 0, with k, K, m or M after it or nothing");
-    unit = kFactors[which];
-  }
-  if (number > std::numeric_limits<int64_t>::max() / unit) refuse("the number does not fit 64 bits");
-  return number * unit;
-}
-
-std::vector<int32_t> parse_ids(std::string_view flag, std::string_view text, bool spaces) {
-  std::vector<int32_t> ids;
-  if (trimmed(text).empty()) return ids;
-  if (spaces && text.find(',') == text.npos) {
-    for (std::string_view rest = trimmed(text); !rest.empty();) {
-      const std::string_view word = rest.substr(0, rest.find_first_of(kBlanks));
-      ids.push_back(parse_id(flag, ids.size(), word));
-      rest = trimmed(rest.substr(word.size()));
-    }
-    return ids;
-  }
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t comma = std::min(text.find(',', begin), text.size());
-    ids.push_back(parse_id(flag, ids.size(), trimmed(text.substr(begin, comma - begin))));
-    begin = comma + 1;
-  }
-  return ids;
 }
 
 void check_prompt(const std::vector<int32_t>& ids, int64_t vocabulary, int64_t context) {
@@ -178,13 +119,16 @@ void check_prompt(const std::vector<int32_t>& ids, int64_t vocabulary, int64_t c
 
 std::string read_file(std::string_view flag, const std::string& path) {
   std::string text;
-  if (path == "-") {
-    text.assign(std::istreambuf_iterator<char>(std::cin), {});
-    return text;
+  const bool standard = path == "-";
+  std::FILE* file = standard ? stdin : std::fopen(path.c_str(), "rb");
+  bool good = file != nullptr;
+  if (good) {
+    char bytes[1 << 16];
+    while (const size_t got = std::fread(bytes, 1, sizeof(bytes), file)) text.append(bytes, got);
+    good = std::ferror(file) == 0;  // a directory opens, and fails here
+    if (!standard) std::fclose(file);
   }
-  std::ifstream file(path, std::ios::binary);
-  if (file.good()) text.assign(std::istreambuf_iterator<char>(file), {});
-  if (!file.good() && !file.eof()) {
+  if (!good) {
     throw Refusal({.what = fmt::format("{} {}", flag, path),
                    .seen = "the file cannot be read",
                    .rule = "a readable file, or - for standard input",

@@ -41,12 +41,6 @@ std::filesystem::path model_directory(const ModelOptions& options);
 std::unique_ptr<Device> open_device(const ModelOptions& options);
 EngineOptions engine_options(const ModelOptions& options);
 
-// "4096", "32k" (32,000), "32K" (32,768), "1m", "1M". Refuses anything else, negative numbers and overflow by the
-// flag's name.
-int64_t parse_count(std::string_view flag, std::string_view text);
-// "1,2,3", or numbers apart by white space where `spaces` is set. Refuses empty entries, signs, what is no number and
-// what no id can be.
-std::vector<int32_t> parse_ids(std::string_view flag, std::string_view text, bool spaces);
 // Refuses ids outside the vocabulary, nothing at all, and more than `context` of them.
 void check_prompt(const std::vector<int32_t>& ids, int64_t vocabulary, int64_t context);
 // The whole file; "-" is standard input. Throws Refusal.

@@ -1,21 +1,30 @@
 #include "cli/terminal.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <cerrno>
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace nibble::cli {
 namespace {
 
-std::atomic<bool> interrupted = false;
-static_assert(std::atomic<bool>::is_always_lock_free);  // as a signal handler needs
+// The kernel may run the handler on any thread and at any moment, also between a check and the wait that follows it; a
+// byte in a pipe is there for both.
+int notes[2] = {-1, -1};
 struct sigaction before_us;
 
-extern "C" void on_interrupt(int) { interrupted = true; }
+extern "C" void on_interrupt(int) {
+  const int error = errno;
+  const char byte = 0;
+  [[maybe_unused]] const ssize_t written = ::write(notes[1], &byte, 1);  // full: it has been noted
+  errno = error;
+}
 
 constexpr auto kPatience = std::chrono::milliseconds(300);
 constexpr int kBarWidth = 30;
@@ -44,14 +53,25 @@ void ProgressBar::erase() {
 }
 
 InterruptGuard::InterruptGuard() {
-  interrupted = false;
+  if (::pipe2(notes, O_CLOEXEC | O_NONBLOCK) != 0) throw std::runtime_error("cannot make a pipe");
   struct sigaction action {};
-  action.sa_handler = on_interrupt;  // no SA_RESTART: a read that waits for a line has to return
+  action.sa_handler = on_interrupt;
+  action.sa_flags = SA_RESTART;
   ::sigaction(SIGINT, &action, &before_us);
 }
 
-InterruptGuard::~InterruptGuard() { ::sigaction(SIGINT, &before_us, nullptr); }
+InterruptGuard::~InterruptGuard() {
+  ::sigaction(SIGINT, &before_us, nullptr);
+  for (int& end : notes) ::close(std::exchange(end, -1));
+}
 
-bool InterruptGuard::take() { return interrupted.exchange(false); }
+bool InterruptGuard::take() {
+  char bytes[64];
+  bool any = false;
+  while (::read(notes[0], bytes, sizeof(bytes)) > 0) any = true;
+  return any;
+}
+
+int InterruptGuard::descriptor() const { return notes[0]; }
 
 }  // namespace nibble::cli

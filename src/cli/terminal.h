@@ -36,7 +36,7 @@ class ProgressBar {
   std::chrono::steady_clock::time_point begin_;
 };
 
-// Ctrl-C while one of these lives sets a flag instead of ending the process; system calls that wait return EINTR.
+// Ctrl-C while one of these lives is noted instead of ending the process. One at a time.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -45,6 +45,8 @@ class InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
   // True once for each Ctrl-C, or for several that came together.
   bool take();
+  // Readable while there is one to take: for whoever waits for something else as well.
+  int descriptor() const;
 };
 
 }  // namespace nibble::cli

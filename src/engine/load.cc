@@ -66,7 +66,7 @@ LoadedModel::LoadedModel(const EngineOptions& options)
       model(model::K3::load(checkpoint, *device, phase(options, "load"))),
       facts(gather_facts(checkpoint.config(), tokenizer)) {}
 
-std::unique_ptr<Runner> make_runner(const EngineOptions& options, LoadedModel& loaded) {
+std::unique_ptr<Runner> make_runner(const EngineOptions& options, LoadedModel& loaded, int64_t sampled_rows) {
   const checkpoint::Config& config = loaded.checkpoint.config();
   const DType dtype = options.precision == Precision::kExact ? DType::kF32 : DType::kBf16;
   const Capacity capacity = plan_capacity({.context = options.context,
@@ -80,7 +80,7 @@ std::unique_ptr<Runner> make_runner(const EngineOptions& options, LoadedModel& l
   return std::make_unique<Runner>(*loaded.device, loaded.model,
                                   RunnerOptions{.limits = {.rows = std::max(options.step_tokens, options.max_sequences),
                                                            .sequences = options.max_sequences,
-                                                           .sampled = options.max_sequences,
+                                                           .sampled = std::max(sampled_rows, options.max_sequences),
                                                            .positions = capacity.context},
                                                 .pages = capacity.pages,
                                                 .dtype = dtype,

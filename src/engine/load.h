@@ -27,6 +27,7 @@ struct LoadedModel {
 };
 
 // Takes the memory that steps need. Throws Refusal. `loaded` must outlive the runner; sets its facts.context.
-std::unique_ptr<Runner> make_runner(const EngineOptions& options, LoadedModel& loaded);
+// `sampled_rows`: the most rows of a step whose logits are wanted; 0: one a sequence, as generating needs.
+std::unique_ptr<Runner> make_runner(const EngineOptions& options, LoadedModel& loaded, int64_t sampled_rows = 0);
 
 }  // namespace nibble::engine

@@ -1,0 +1,116 @@
+#include "cli/prompt.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "cli/parse.h"
+#include "text/generation_defaults.h"
+
+namespace nibble::cli {
+namespace {
+
+[[noreturn]] void refuse_choice(const PromptOptions& options, const std::string& seen) {
+  std::string flags;
+  for (const CLI::Option* flag : options.given) flags += (flags.empty() ? "" : ", ") + flag->get_name();
+  throw Refusal(
+      {.what = "the prompt", .seen = seen, .rule = "it comes from one of " + flags, .fix = "-p \"some text\""});
+}
+
+// Ids that end where a chat's prompt does, in an open think or response element, are a chat's prompt.
+text::Channel channel_of(const std::vector<int32_t>& ids, const text::Tokenizer& tokenizer) {
+  const auto id_of = [&](const char* name) { return tokenizer.control_id(name); };
+  if (ids.empty() || id_of("<|sep|>") != ids.back()) return text::Channel::kNone;
+  constexpr size_t kLongestTag = 8;  // "response", were it one token a byte
+  std::string tag;
+  for (size_t i = ids.size() - 1; i-- > 0 && ids.size() - i <= kLongestTag + 2;) {
+    if (id_of("<|open|>") == ids[i]) {
+      return tag == "think"      ? text::Channel::kThink
+             : tag == "response" ? text::Channel::kResponse
+                                 : text::Channel::kNone;
+    }
+    if (!tokenizer.contains(ids[i])) break;
+    tag.insert(0, tokenizer.bytes(ids[i]));
+  }
+  return text::Channel::kNone;
+}
+
+}  // namespace
+
+void add_prompt_options(CLI::App& command, PromptOptions& options, bool chat) {
+  const auto add = [&](const char* names, std::string& to, const char* type, const char* what) {
+    options.given.push_back(command.add_option(names, to, what)->type_name(type));
+  };
+  add("-p,--prompt", options.text, "TEXT", "Text to continue as it is, with no chat around it");
+  add("-f,--file", options.file, "FILE",
+      "File with that text; one line break at its end is not part of it; - is stdin");
+  add("--tokens", options.tokens, "IDS", "Token ids, 1,2,3");
+  add("--tokens-file", options.tokens_file, "FILE", "File with token ids, apart by commas or white space; - is stdin");
+  if (!chat) return;
+  add("--chat", options.chat, "JSON", "JSON messages or a chat-completions request; @FILE reads a file, - stdin");
+}
+
+void add_chat_options(CLI::App& command, ChatOptions& options) {
+  command.add_option("--effort", options.effort,
+                     "How long to think: low, high or max (default: what the checkpoint says)");
+  command.add_flag("--no-thinking", options.no_thinking, "Answer at once");
+}
+
+text::RenderOptions render_options(const ChatOptions& options, const std::filesystem::path& model) {
+  text::RenderOptions out;
+  out.effort = text::load_generation_defaults(model).effort;
+  out.thinking = !options.no_thinking;
+  if (options.effort.empty()) return out;
+  if (options.effort == "low") {
+    out.effort = text::Effort::kLow;
+  } else if (options.effort == "high") {
+    out.effort = text::Effort::kHigh;
+  } else if (options.effort == "max") {
+    out.effort = text::Effort::kMax;
+  } else {
+    throw Refusal({.what = "--effort " + options.effort,
+                   .seen = shortened(options.effort),
+                   .rule = "the model knows the efforts low, high and max",
+                   .fix = "--effort high, or --no-thinking"});
+  }
+  return out;
+}
+
+PromptSource read_prompt(const PromptOptions& options, const text::RenderOptions& defaults) {
+  std::vector<std::string> typed;
+  for (const CLI::Option* flag : options.given) {
+    if (flag->count() > 0) typed.push_back(flag->get_name());
+  }
+  if (typed.empty()) refuse_choice(options, "nothing");
+  if (typed.size() > 1) refuse_choice(options, typed[0] + " and " + typed[1]);
+
+  PromptSource source;
+  const std::string& flag = typed.front();
+  if (flag == "--prompt") {
+    source.text = options.text;
+  } else if (flag == "--file") {
+    source.text = read_file("-f", options.file);
+    if (source.text.ends_with('\n')) source.text.pop_back();
+  } else if (flag == "--tokens") {
+    source.ids = parse_ids("--tokens", options.tokens, /*spaces=*/false);
+  } else if (flag == "--tokens-file") {
+    source.ids = parse_ids("--tokens-file", read_file("--tokens-file", options.tokens_file), /*spaces=*/true);
+  } else if (options.chat.starts_with('@')) {
+    source.chat = text::parse_chat(read_file("--chat", options.chat.substr(1)), defaults);
+  } else {
+    source.chat = text::parse_chat(options.chat == "-" ? read_file("--chat", "-") : options.chat, defaults);
+  }
+  return source;
+}
+
+Prompt encode_prompt(const PromptSource& source, const text::Tokenizer& tokenizer) {
+  if (source.chat) {
+    const text::Prompt rendered = text::render(source.chat->messages, source.chat->options);
+    return {.ids = text::encode(rendered.segments, tokenizer), .channel = rendered.channel};
+  }
+  if (!source.ids.empty()) return {.ids = source.ids, .channel = channel_of(source.ids, tokenizer)};
+  return {.ids = tokenizer.encode(source.text)};
+}
+
+}  // namespace nibble::cli

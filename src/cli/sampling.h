@@ -1,0 +1,18 @@
+// The flags that say how tokens are drawn, under llama.cpp's names and vLLM's.
+#pragma once
+
+#include <cstdint>
+
+#include "nibble/engine.h"
+
+namespace CLI {
+class App;
+}
+
+namespace nibble::cli {
+
+void add_sampling_options(CLI::App& command, SamplingParams& sampling);
+// -n; leaves `tokens` alone where it is not given.
+void add_max_tokens_option(CLI::App& command, int64_t& tokens, const char* what);
+
+}  // namespace nibble::cli
