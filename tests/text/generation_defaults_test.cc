@@ -26,7 +26,7 @@ TEST(GenerationDefaults, ReadsTheBundledAndThePublishedForm) {
 TEST(GenerationDefaults, RefusesByField) {
   const auto seen = [](const std::string& json) {
     const std::string text = testing::refusal([&] { parse_generation_defaults(json); });
-    return text.substr(0, text.find("\n  rule"));
+    return text.substr(0, text.find("; rule: "));
   };
   EXPECT_EQ(testing::refusal([] { parse_generation_defaults("nope"); }),
             "refused: generation_config.json: not a JSON object; "
