@@ -6,7 +6,7 @@
 
 namespace nibble {
 
-// What cannot run right, said before any work. The program prints it as one line and exits with 2.
+// What cannot run right, said before any work. Printed as one line; the process then exits with 2.
 class Refusal : public std::runtime_error {
  public:
   struct Parts {

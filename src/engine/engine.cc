@@ -29,7 +29,7 @@ struct Engine::Impl {
   explicit Impl(const EngineOptions& options)
       : loaded(options),
         runner(engine::make_runner(options, loaded)),
-        loop(*runner, loaded.tokenizer, loaded.facts),
+        loop(*runner, loaded.tokenizer, loaded.facts, [this] { publish(); }),
         published(loop.stats()) {
     thread = std::thread([this] { run(); });
   }

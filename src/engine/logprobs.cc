@@ -10,8 +10,9 @@ TokenLogprob token_logprob(std::span<const float> logits, int32_t id, int32_t to
   const double highest = *std::max_element(logits.begin(), logits.end());
   double sum = 0.0;
   for (const float x : logits) sum += std::exp(static_cast<double>(x) - highest);
-  const double logsumexp = highest + std::log(sum);
-  const auto logprob = [&](int32_t i) { return static_cast<float>(logits[static_cast<size_t>(i)] - logsumexp); };
+  const auto logprob = [&](int32_t i) {  // the difference first: next to a large logit log(sum) would be lost
+    return static_cast<float>((logits[static_cast<size_t>(i)] - highest) - std::log(sum));
+  };
 
   TokenLogprob out{.id = id, .logprob = logprob(id), .top = {}};
   if (top <= 0) return out;

@@ -6,10 +6,12 @@
 
 namespace nibble::engine {
 
-StepLoop::StepLoop(Runner& runner, const text::Tokenizer& tokenizer, const ModelFacts& facts)
+StepLoop::StepLoop(Runner& runner, const text::Tokenizer& tokenizer, const ModelFacts& facts,
+                   std::function<void()> publish)
     : runner_(runner),
       tokenizer_(tokenizer),
       facts_(facts),
+      publish_(std::move(publish)),
       scheduler_(runner.cache(),
                  {.step_rows = runner.options().limits.rows, .sequences = runner.options().limits.sequences}),
       sampler_(facts.vocabulary) {
@@ -156,6 +158,7 @@ void StepLoop::finish(Completion& c, FinishReason reason, Output& output) {
   c.characters.finish(output.text);
   scheduler_.remove(c);
   if (--c.request->unfinished == 0) finished_.push_back(c.request->id);
+  if (publish_) publish_();
   deliver(c, output);
 }
 

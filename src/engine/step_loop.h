@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <unordered_map>
@@ -22,8 +23,10 @@ namespace nibble::engine {
 
 class StepLoop {
  public:
-  // All three must outlive it.
-  StepLoop(Runner& runner, const text::Tokenizer& tokenizer, const ModelFacts& facts);
+  // All three must outlive it. `publish`, where given, is called before each last output: who has seen that finds its
+  // request's memory given back.
+  StepLoop(Runner& runner, const text::Tokenizer& tokenizer, const ModelFacts& facts,
+           std::function<void()> publish = nullptr);
 
   // Takes in a request that is valid (validate.h).
   void submit(Engine::Id id, Request request, Engine::Callback callback);
@@ -51,6 +54,7 @@ class StepLoop {
   Runner& runner_;
   const text::Tokenizer& tokenizer_;
   const ModelFacts& facts_;
+  std::function<void()> publish_;
   Scheduler scheduler_;
   Sampler sampler_;
   std::unordered_map<Engine::Id, std::unique_ptr<RequestState>> requests_;

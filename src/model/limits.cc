@@ -1,7 +1,5 @@
 #include "model/limits.h"
 
-#include <limits>
-
 #include "model/plan_device.h"
 #include "ops/kernel_table.h"
 #include "ops/ops.h"
@@ -31,11 +29,12 @@ const ops::KernelTable& PlanDevice::kernels() const {
 
 size_t step_arena_bytes(const K3& model, const Device& device, DType dtype, const StepLimits& limits) {
   PlanDevice plan(device);
-  Arena arena(PlanDevice::arena(), std::numeric_limits<size_t>::max() / 2);
+  constexpr size_t kEnough = size_t{1} << 56;
+  Arena arena(plan.take(kEnough), kEnough);
   const int64_t pages = (limits.positions + ops::kPageTokens - 1) / ops::kPageTokens;
   cache::Cache cache(plan, model.cache_shape(dtype), pages * limits.sequences, limits.sequences);
   const auto ints = [&plan](int64_t count) {
-    return View1<const int32_t>{reinterpret_cast<const int32_t*>(plan.allocate(count * sizeof(int32_t))), count};
+    return View1<const int32_t>{reinterpret_cast<const int32_t*>(plan.take(static_cast<size_t>(count) * 4)), count};
   };
   Step step{.device = plan,
             .arena = arena,

@@ -2,9 +2,7 @@
 // sized.
 #pragma once
 
-#include <cstdint>
-#include <utility>
-
+#include "base/arena.h"
 #include "base/device.h"
 
 namespace nibble::model {
@@ -16,21 +14,24 @@ class PlanDevice final : public Device {
   std::string_view name() const override { return "plan"; }
   const ops::KernelTable& kernels() const override;
   int concurrency() const override { return planned_for_.concurrency(); }
-  // Each allocation is apart from all others, as ops demand of their arguments.
-  std::byte* allocate(size_t bytes) override { return std::exchange(next_, next_ + (bytes + 63) / 64 * 64); }
+  std::byte* allocate(size_t bytes) override { return take(bytes); }
   void release(std::byte*) noexcept override {}
-  const std::byte* adopt(std::span<const std::byte> host) override { return allocate(host.size()); }
+  const std::byte* adopt(std::span<const std::byte> bytes) override { return take(bytes.size()); }
   void copy_in(std::byte*, std::span<const std::byte>) override {}
   void copy_out(std::span<std::byte>, const std::byte*) override {}
   void fill_zero(std::byte*, size_t) override {}
   void synchronize() override {}
 
-  // Where an arena may begin: nothing ever reads it, and no allocation is near.
-  static std::byte* arena() { return reinterpret_cast<std::byte*>(uintptr_t{1} << 40); }
+  // Addresses that nothing else has, for ops check that their views are apart; nothing is ever behind them.
+  std::byte* take(size_t bytes) {
+    std::byte* out = reinterpret_cast<std::byte*>(next_);
+    next_ += (bytes + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
+    return out;
+  }
 
  private:
+  uintptr_t next_ = uintptr_t{1} << 56;  // no pointer of a 64-bit machine of today
   const Device& planned_for_;
-  std::byte* next_ = reinterpret_cast<std::byte*>(uintptr_t{1} << 60);
 };
 
 }  // namespace nibble::model

@@ -57,6 +57,7 @@ struct GoldenCase {
   Precision precision;
   int64_t batch;
 };
+void PrintTo(const GoldenCase& c, std::ostream* out) { *out << c.name; }
 
 class GoldenAnswers : public ::testing::TestWithParam<GoldenCase> {};
 

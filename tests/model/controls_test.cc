@@ -117,14 +117,19 @@ TEST(ControlTest, BiasUsedInTheWeights) {
 TEST(ControlTest, NormalisedSourcesMixedInTheAttentionResidual) {
   ops::KernelTable bad = good();
   bad.attn_res_mix = [](Device& device, const ops::AttnResMix& a) {
-    good().attn_res_mix(device, a);
-    for (int64_t t = 0; t < a.out.rows; ++t) {
-      auto* out = static_cast<float*>(a.out.data) + t * a.out.stride;
+    const int64_t width = a.sources.cols;
+    std::vector<float> normalised;
+    for (int64_t t = 0; t < a.sources.rows; ++t) {
+      const auto* source = static_cast<const float*>(a.sources.data) + t * a.sources.stride;
       float squares = 0;
-      for (int64_t i = 0; i < a.out.cols; ++i) squares += out[i] * out[i];
-      const float scale = 1.0f / std::sqrt(squares / static_cast<float>(a.out.cols) + a.eps);
-      for (int64_t i = 0; i < a.out.cols; ++i) out[i] *= scale;
+      for (int64_t i = 0; i < width; ++i) squares += source[i] * source[i];
+      const float scale = 1.0f / std::sqrt(squares / static_cast<float>(width) + a.eps);
+      for (int64_t i = 0; i < width; ++i) normalised.push_back(source[i] * scale);
     }
+    ops::AttnResMix wrong = a;  // the scores stay as they are: they look at the normalised sources anyway
+    wrong.sources.data = normalised.data();
+    wrong.sources.stride = width;
+    good().attn_res_mix(device, wrong);
   };
   EXPECT_GT(error_with(bad), kVisible);
 }

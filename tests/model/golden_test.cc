@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 
 #include "ops/kda_rows.h"
 #include "testing/model_rig.h"
@@ -87,6 +88,52 @@ class Recorder final : public model::Tap {
  private:
   Device& device_;
 };
+
+template <class T>
+std::vector<T> read(Device& device, const View1<T>& view) {
+  std::vector<T> out(static_cast<size_t>(view.size));
+  device.copy_out(std::as_writable_bytes(std::span(out)), reinterpret_cast<const std::byte*>(view.data));
+  return out;
+}
+
+// The state that the prompt leaves behind, from boundary state and records, however the prompt was cut.
+TEST_P(GoldenTest, KdaStatesOfTheFirstPrompt) {
+  ModelRig rig(ModelRig::cpu(), Golden::model_path(GetParam()), DType::kF32);
+  const checkpoint::Config& config = rig.model().config();
+  const auto& prompt = golden_.prompts(GetParam())[0];
+  const auto length = static_cast<int64_t>(prompt.tokens.size());
+  for (const int64_t chunk : {int64_t{0}, int64_t{1}, int64_t{7}}) {
+    cache::Sequence sequence;
+    ASSERT_TRUE(rig.runner().cache().reserve(sequence, length));
+    rig.logits(sequence, prompt.tokens, chunk);
+    int64_t kda = 0;
+    for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+      if (!config.is_kda[static_cast<size_t>(layer)]) continue;
+      const cache::Cache::KdaLayer pools = rig.runner().cache().kda(kda++);
+      const std::vector<float> state = read(rig.device(), pools.state), records = read(rig.device(), pools.records);
+      const std::span<const float> want = golden_.floats(prompt.key + ".trace." + Recorder::key("kda_state", layer));
+      const int64_t dim = config.kda_head_dim;
+      double largest = 0, worst = 0;
+      for (int64_t head = 0; head < config.kda_num_heads; ++head) {
+        const std::vector<double> got =
+            ops::reference::recurrent_state({.state = {state.data(), static_cast<int64_t>(state.size())},
+                                             .records = {records.data(), static_cast<int64_t>(records.size())},
+                                             .heads = config.kda_num_heads,
+                                             .key_dim = dim,
+                                             .value_dim = dim},
+                                            sequence.slot, head, length);
+        ASSERT_EQ(got.size() * static_cast<size_t>(config.kda_num_heads), want.size());
+        for (size_t i = 0; i < got.size(); ++i) {
+          const auto w = static_cast<double>(want[static_cast<size_t>(head) * got.size() + i]);
+          largest = std::max(largest, std::fabs(w));
+          worst = std::max(worst, std::fabs(got[i] - w));
+        }
+      }
+      EXPECT_LE(worst, 1e-4 * largest) << "layer " << layer << ", chunks of " << chunk;
+    }
+    rig.runner().cache().release(sequence);
+  }
+}
 
 TEST_P(GoldenTest, TraceOfTheFirstPrompt) {
   ModelRig rig(ModelRig::cpu(), Golden::model_path(GetParam()), DType::kF32);

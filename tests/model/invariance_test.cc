@@ -25,6 +25,7 @@ struct Variant {
   DType dtype;
   ops::MlaForm form;
 };
+void PrintTo(const Variant& v, std::ostream* out) { *out << v.name; }
 
 class InvarianceTest : public ::testing::TestWithParam<Variant> {
  protected:

@@ -30,17 +30,22 @@ ModelRig::ModelRig(std::unique_ptr<Device> device, const std::string& directory,
 std::vector<float> ModelRig::logits(const std::vector<int32_t>& tokens, int64_t chunk, model::Tap* tap) {
   cache::Sequence sequence;
   runner_.cache().reserve(sequence, static_cast<int64_t>(tokens.size()));
+  std::vector<float> out = logits(sequence, tokens, chunk, tap);
+  runner_.cache().release(sequence);
+  return out;
+}
+
+std::vector<float> ModelRig::logits(cache::Sequence& sequence, std::span<const int32_t> tokens, int64_t chunk,
+                                    model::Tap* tap) {
   std::vector<float> out;
   const auto size = static_cast<int64_t>(tokens.size()), step = chunk == 0 ? size : chunk;
   for (int64_t at = 0; at < size; at += step) {
-    const auto part =
-        std::span(tokens).subspan(static_cast<size_t>(at), static_cast<size_t>(std::min(step, size - at)));
+    const auto part = tokens.subspan(static_cast<size_t>(at), static_cast<size_t>(std::min(step, size - at)));
     const engine::SequenceRows rows{&sequence, part, engine::Sampled::kAll};
     runner_.forward({&rows, 1}, tap);
     const auto read = runner_.read_logits();
     out.insert(out.end(), read.begin(), read.end());
   }
-  runner_.cache().release(sequence);
   return out;
 }
 

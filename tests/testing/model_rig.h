@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ class ModelRig {
 
   // Logits of every position of `tokens`, [T * N], fed in chunks of at most `chunk` rows (0: whole).
   std::vector<float> logits(const std::vector<int32_t>& tokens, int64_t chunk = 0, model::Tap* tap = nullptr);
+  // The same, appended to a sequence that has room for them.
+  std::vector<float> logits(cache::Sequence& sequence, std::span<const int32_t> tokens, int64_t chunk = 0,
+                            model::Tap* tap = nullptr);
   // The same for several prompts that share every step, each in chunks of its own size.
   std::vector<std::vector<float>> logits_together(const std::vector<std::vector<int32_t>>& prompts,
                                                   const std::vector<int64_t>& chunks);
