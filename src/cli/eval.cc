@@ -113,6 +113,7 @@ void eval_command(const EvalOptions& o) {
                    .rule = "each is another task",
                    .fix = "one of them"});
   }
+  if (!o.reference.empty()) parse_reference(o.reference, 1);  // for what it refuses, before any work
   if (!o.audit.empty()) return eval_audit(o);
   if (!o.compare.empty()) return eval_compare(o);
   if (!o.text.empty()) return eval_text(o);

@@ -6,7 +6,7 @@
 namespace nibble::eval {
 
 double pass_threshold(const Reference& reference, int64_t problems) {
-  constexpr double kOneSided95 = 1.6449;
+  constexpr double kOneSided95 = 1.6448536;
   const double variance = 1.0 / static_cast<double>(problems) + 1.0 / static_cast<double>(reference.problems);
   return reference.share - kOneSided95 * 0.5 * std::sqrt(variance);
 }
