@@ -127,14 +127,17 @@ void eval_compare(const EvalOptions& o) {
     print(to_json(c).dump() + "\n");
     return;
   }
-  const auto both = c.right_a - static_cast<int64_t>(c.only_a.size());
+  const auto only_a = static_cast<int64_t>(c.only_a.size());
+  const auto row = [](const char* name, int64_t count, const std::string& ids) {
+    print(fmt::format("{:<13} {:>6}{}{}\n", name, count, ids.empty() ? "" : "  ", ids));
+  };
   print(fmt::format("A  {}  exact_match {}/{}\n", name_a, c.right_a, c.problems));
   print(fmt::format("B  {}  exact_match {}/{}\n\n", name_b, c.right_b, c.problems));
-  print(fmt::format("both right    {:>6}\n", both));
-  print(fmt::format("only A right  {:>6}  {}\n", c.only_a.size(), listed(c.only_a)));
-  print(fmt::format("only B right  {:>6}  {}\n", c.only_b.size(), listed(c.only_b)));
-  print(fmt::format("both wrong    {:>6}\n", c.problems - c.right_b - static_cast<int64_t>(c.only_a.size())));
-  print(fmt::format("other tokens  {:>6}  {}\n", c.other_tokens.size(), listed(c.other_tokens)));
+  row("both right", c.right_a - only_a, "");
+  row("only A right", only_a, listed(c.only_a));
+  row("only B right", c.right_b - c.right_a + only_a, listed(c.only_b));
+  row("both wrong", c.problems - c.right_b - only_a, "");
+  row("other tokens", static_cast<int64_t>(c.other_tokens.size()), listed(c.other_tokens));
   if (!c.made_otherwise.empty()) print(fmt::format("made with another {}\n", fmt::join(c.made_otherwise, "; ")));
   print(fmt::format("B - A {:+.4f} points, McNemar's exact p = {:.4g}\n",
                     100.0 * static_cast<double>(c.right_b - c.right_a) / static_cast<double>(c.problems), c.p));
