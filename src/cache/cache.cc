@@ -61,7 +61,9 @@ bool Cache::reserve(Sequence& sequence, int64_t positions) {
 void Cache::release(Sequence& sequence) {
   free_pages_.insert(free_pages_.end(), sequence.pages.rbegin(), sequence.pages.rend());
   if (sequence.slot >= 0) free_slots_.push_back(sequence.slot);
-  sequence = Sequence{};
+  sequence.pages.clear();  // not a new Sequence: what it reserved stays
+  sequence.slot = -1;
+  sequence.length = 0;
 }
 
 Cache::KdaLayer Cache::kda(int64_t index) const {

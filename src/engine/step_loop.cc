@@ -5,6 +5,11 @@
 #include "engine/logprobs.h"
 
 namespace nibble::engine {
+namespace {
+
+constexpr size_t kTokenText = 1024;  // bytes of text that a token may bring without allocating: far above any token's
+
+}  // namespace
 
 StepLoop::StepLoop(Runner& runner, const text::Tokenizer& tokenizer, const ModelFacts& facts,
                    std::function<void()> publish)
@@ -21,6 +26,8 @@ StepLoop::StepLoop(Runner& runner, const text::Tokenizer& tokenizer, const Model
   sampled_.reserve(sequences);
   finished_.reserve(sequences);
   output_.tokens.reserve(1);
+  output_.text.reserve(kTokenText);
+  text_.reserve(kTokenText);
   const cache::Cache& cache = runner.cache();
   stats_.pages_total = cache.free_pages();
   stats_.slots_total = cache.free_slots();
@@ -104,7 +111,6 @@ void StepLoop::commit(Completion& c, Runner::Sample sample, std::span<const floa
   output_.choice = c.choice;
   output_.tokens.clear();
   output_.text.clear();
-  output_.logprobs.clear();
   output_.finish = FinishReason::kNone;
   output_.error.clear();
   output_.stop_string.clear();
@@ -114,7 +120,8 @@ void StepLoop::commit(Completion& c, Runner::Sample sample, std::span<const floa
     return;
   }
   if (!logits.empty()) {
-    output_.logprobs.push_back(token_logprob(logits, sample.id, c.request->request.top_logprobs));
+    token_logprob(logits, sample.id, c.request->request.top_logprobs, logprob_order_, logprob_[0]);
+    output_.logprobs.swap(logprob_);
   }
   ++stats_.generated_tokens;
   if (append(c, sample.id, output_)) {
@@ -122,6 +129,7 @@ void StepLoop::commit(Completion& c, Runner::Sample sample, std::span<const floa
   } else {
     deliver(c, output_);
   }
+  if (!logits.empty()) output_.logprobs.swap(logprob_);
 }
 
 bool StepLoop::append(Completion& c, int32_t id, Output& output) {

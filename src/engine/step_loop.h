@@ -65,8 +65,11 @@ class StepLoop {
   std::vector<SequenceRows> batch_;
   std::vector<SampleRequest> samples_;
   std::vector<Completion*> sampled_;
-  Output output_;     // reused from token to token
-  std::string text_;  // the same
+  // Reused from token to token, so that a step does not allocate.
+  Output output_;
+  std::string text_;
+  std::vector<TokenLogprob> logprob_ = std::vector<TokenLogprob>(1);  // lent to output_ where logprobs are wanted
+  std::vector<int32_t> logprob_order_;
   EngineStats stats_;
 };
 
