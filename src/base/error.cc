@@ -5,8 +5,8 @@
 namespace nibble {
 
 Refusal::Refusal(Parts parts)
-    : std::runtime_error("refused: " + parts.what + ": " + parts.seen + "; rule: " + parts.rule + "; try: " +
-                         parts.fix),
+    : std::runtime_error("refused: " + parts.what + ": " + parts.seen + "; rule: " + parts.rule +
+                         "; try: " + parts.fix),
       parts_(std::move(parts)) {}
 
 }  // namespace nibble

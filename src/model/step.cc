@@ -116,8 +116,8 @@ Rows Step::mla_attention(const ConstRows& q, const Linear& kv_b, int64_t mla_ind
   const cache::Shape& shape = cache.shape();
   const int64_t nope_dim = kv_b.weight.rows / heads - value_dim;
   const Rows out = rows(q.rows, heads * value_dim);
-  const size_t bytes = ops::mla_attention_scratch_bytes(device, shape.latent_dim, nope_dim, shape.shared_dim, value_dim,
-                                                        max_positions);
+  const size_t bytes =
+      ops::mla_attention_scratch_bytes(device, shape.latent_dim, nope_dim, shape.shared_dim, value_dim, max_positions);
   ops::mla_attention(device, {.q = q,
                               .kv_b = kv_b.weight,
                               .pool = cache.mla(mla_index),

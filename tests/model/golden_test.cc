@@ -115,13 +115,13 @@ TEST_P(GoldenTest, KdaStatesOfTheFirstPrompt) {
       const int64_t dim = config.kda_head_dim;
       double largest = 0, worst = 0;
       for (int64_t head = 0; head < config.kda_num_heads; ++head) {
-        const std::vector<double> got = ops::reference::recurrent_state(
-            {.state = {state.data(), static_cast<int64_t>(state.size())},
-             .records = {records.data(), static_cast<int64_t>(records.size())},
-             .heads = config.kda_num_heads,
-             .key_dim = dim,
-             .value_dim = dim},
-            sequence.slot, head, length);
+        const std::vector<double> got =
+            ops::reference::recurrent_state({.state = {state.data(), static_cast<int64_t>(state.size())},
+                                             .records = {records.data(), static_cast<int64_t>(records.size())},
+                                             .heads = config.kda_num_heads,
+                                             .key_dim = dim,
+                                             .value_dim = dim},
+                                            sequence.slot, head, length);
         ASSERT_EQ(got.size() * static_cast<size_t>(config.kda_num_heads), want.size());
         for (size_t i = 0; i < got.size(); ++i) {
           const auto w = static_cast<double>(want[static_cast<size_t>(head) * got.size() + i]);

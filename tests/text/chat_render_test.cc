@@ -248,11 +248,10 @@ TEST(ChatRender, ToolResultsFollowTheCallsOrder) {
 }
 
 TEST(ChatRender, RefusesWhatCannotBeRendered) {
-  EXPECT_EQ(
-      testing::refusal([] { rendered(R"([{"role":"tool","tool_call_id":"x","content":"1"}])"); }),
-      "refused: messages: a message of role tool: no tool name, and tool_call_id \"x\" is no call of the last "
-      "assistant turn; rule: a tool result is rendered with the name of its tool"
-      "; try: send the tool_call_id of the call, or the tool's name as `name`");
+  EXPECT_EQ(testing::refusal([] { rendered(R"([{"role":"tool","tool_call_id":"x","content":"1"}])"); }),
+            "refused: messages: a message of role tool: no tool name, and tool_call_id \"x\" is no call of the last "
+            "assistant turn; rule: a tool result is rendered with the name of its tool"
+            "; try: send the tool_call_id of the call, or the tool's name as `name`");
   EXPECT_EQ(
       testing::refusal([] { rendered(with_hi(R"("tool_choice":"required")")); }),
       "refused: tool_choice \"required\"\n  seen: no tools in the request\n"
