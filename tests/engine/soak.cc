@@ -49,6 +49,7 @@ Soak::Soak(LoadedModel& loaded, const EngineOptions& options, uint64_t seed, int
   EngineOptions alone = options;
   alone.max_sequences = 1;
   alone.step_tokens = 64;
+  alone.checkpoint_bytes = 0;
   const std::unique_ptr<Runner> runner = make_runner(alone, loaded);
   StepLoop loop(*runner, loaded.tokenizer, loaded.facts);
   for (int64_t i = 0; i < count; ++i) {
@@ -110,7 +111,7 @@ Request Soak::make_request() {
   return r;
 }
 
-// Something happens between two steps: requests come, or one of them is given up.
+// Something happens between two steps: requests come, one is given up, one is put aside.
 void Soak::step_at_random(Running& now) {
   if (now.submitted < cases_.size() && (now.loop.idle() || pick(now.random, 0, 3) == 0)) {
     for (int64_t burst = pick(now.random, 1, 6); burst > 0 && now.submitted < cases_.size(); --burst) {
@@ -126,6 +127,8 @@ void Soak::step_at_random(Running& now) {
   if (now.submitted == 0) return;
   const auto any = static_cast<size_t>(pick(now.random, 0, static_cast<int64_t>(now.submitted) - 1));
   if (pick(now.random, 0, 39) == 0) now.loop.cancel(any + 1);
+  const auto another = static_cast<size_t>(pick(now.random, 0, static_cast<int64_t>(now.submitted) - 1));
+  if (pick(now.random, 0, 4) == 0) now.loop.suspend(another + 1);
 }
 
 Soak::Result Soak::run(const EngineOptions& options, uint64_t seed) {
