@@ -98,8 +98,8 @@ struct EngineStats {
   int64_t pages_idle = 0;                                                    // free, but kept for reuse until needed
   int64_t checkpoints_total = 0, checkpoints = 0;                            // copies of state; that later prompts find
   int64_t page_bytes = 0, slot_bytes = 0, checkpoint_bytes = 0;              // how the cache's memory is split
-  int64_t prefix_query_tokens = 0, prefix_hit_tokens = 0;  // of prompts: looked up, and found
-  int64_t suspensions = 0, suspended_bytes = 0;            // so far; of host memory now
+  int64_t prefix_query_tokens = 0, prefix_hit_tokens = 0;                    // of prompts: looked up, and found
+  int64_t suspensions = 0, suspended_bytes = 0;                              // so far; of host memory now
 };
 
 class Engine {

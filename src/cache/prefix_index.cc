@@ -105,7 +105,8 @@ void PrefixIndex::insert(std::span<const int32_t> tokens, Sequence& sequence, st
   for (int64_t depth = 0;; ++depth) {
     for (const int32_t i : saved) {
       if (at(i).position / kBlock != depth) continue;
-      const auto tail = tokens.subspan(static_cast<size_t>(depth * kBlock), static_cast<size_t>(at(i).position % kBlock));
+      const auto tail =
+          tokens.subspan(static_cast<size_t>(depth * kBlock), static_cast<size_t>(at(i).position % kBlock));
       add_checkpoint(index, tail, i);
     }
     if ((depth + 1) * kBlock > sequence.length) break;

@@ -71,19 +71,19 @@ class PrefixIndex {
   struct Node {
     Block tokens;
     int32_t page = -1;
-    int32_t parent = -1;          // -1: the root
-    int32_t depth = 0;            // pages up to and with this one
+    int32_t parent = -1;  // -1: the root
+    int32_t depth = 0;    // pages up to and with this one
     int32_t children = 0;
-    int32_t same_bucket = -1;     // the next in the hash bucket; of a free node: the next free one
+    int32_t same_bucket = -1;        // the next in the hash bucket; of a free node: the next free one
     int32_t newer = -1, older = -1;  // by use; a parent is newer than its children
-    int32_t checkpoint = -1;      // the first that begins behind this page
+    int32_t checkpoint = -1;         // the first that begins behind this page
   };
   enum class Phase : uint8_t { kFree, kSaved, kInTree };
   struct Checkpoint {
-    Block tail;                // tokens behind the last full page
+    Block tail;  // tokens behind the last full page
     int64_t position = 0;
-    int32_t node = -1;         // of the last full page; -1: there is none
-    int32_t next = -1;         // of the same node
+    int32_t node = -1;  // of the last full page; -1: there is none
+    int32_t next = -1;  // of the same node
     uint64_t serial = 0, used = 0;
     int64_t hits = 0;
     bool cold = false;

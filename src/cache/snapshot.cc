@@ -25,7 +25,9 @@ void require_size(const Cache& cache, const Sequence& sequence, int64_t first_pa
 
 }  // namespace
 
-int64_t copy_bytes(const Shape& shape, int64_t pages) { return shape.bytes_per_slot() + pages * shape.bytes_per_page(); }
+int64_t copy_bytes(const Shape& shape, int64_t pages) {
+  return shape.bytes_per_slot() + pages * shape.bytes_per_page();
+}
 
 void copy_out(const Cache& cache, const Sequence& sequence, int64_t first_page, std::span<std::byte> host) {
   require_size(cache, sequence, first_page, host.size());

@@ -28,7 +28,8 @@ void copy_in(const Cache& cache, const Sequence& sequence, int64_t first_page, s
 class Snapshot {
  public:
   Snapshot() = default;
-  // Both wait for the device. take() throws std::bad_alloc where the host has no memory; the sequence keeps what it has.
+  // Both wait for the device. take() throws std::bad_alloc where the host has no memory; the sequence keeps what it
+  // has.
   void take(const Cache& cache, const Sequence& sequence);
   // `sequence` has a slot and pages for length() positions; its length is set. The memory is given back.
   void put_back(const Cache& cache, Sequence& sequence);

@@ -36,17 +36,16 @@ Capacity plan_capacity(const CapacityRequest& r, const cache::Shape& shape) {
   const int64_t slots = r.sequences * shape.bytes_per_slot(), page = shape.bytes_per_page();
   const int64_t checkpoints = count_checkpoints(r, shape, budget - slots);
   const int64_t copies = checkpoints * cache::PrefixIndex::bytes_per_checkpoint(shape);
-  const int64_t fitting =
-      page == 0 ? r.sequences * cache::pages_of(r.model_context) : (budget - slots - copies) / page;
+  const int64_t fitting = page == 0 ? r.sequences * cache::pages_of(r.model_context) : (budget - slots - copies) / page;
   const int64_t context = r.context > 0 ? r.context : std::min(r.model_context, fitting * ops::kPageTokens);
   if (budget < slots + copies || fitting < cache::pages_of(context) || context <= 0) {
     const int64_t needed = slots + copies + std::max<int64_t>(1, cache::pages_of(context)) * page;
     throw Refusal({.what = std::to_string(r.sequences) + " sequences, context " + std::to_string(r.context),
                    .seen = bytes_text(budget) + " for the cache",
                    .rule = "each sequence has " + bytes_text(shape.bytes_per_slot()) + " of state (" +
-                           bytes_text(slots) + "), checkpoints have " + bytes_text(copies) +
-                           ", each 64 tokens have " + bytes_text(page) +
-                           ", so one sequence of that length needs " + bytes_text(needed) + " in all",
+                           bytes_text(slots) + "), checkpoints have " + bytes_text(copies) + ", each 64 tokens have " +
+                           bytes_text(page) + ", so one sequence of that length needs " + bytes_text(needed) +
+                           " in all",
                    .fix = "fewer sequences at once, a shorter context, fewer bytes for checkpoints, or more memory for "
                           "the cache"});
   }

@@ -90,19 +90,19 @@ std::unique_ptr<Runner> make_runner(const EngineOptions& options, LoadedModel& l
   const int64_t bias = config.vocab_size + kMaxLogitBias + 2 * kMaxStopIds;  // entries a sequence
   const cache::Shape shape = loaded.model.cache_shape(dtype);
   const int64_t cache_bytes = capacity.pages * shape.bytes_per_page() + options.max_sequences * shape.bytes_per_slot();
-  return std::make_unique<Runner>(*loaded.device, loaded.model,
-                                  RunnerOptions{.limits = {.rows = std::max(options.step_tokens, options.max_sequences),
-                                                           .sequences = options.max_sequences,
-                                                           .sampled = std::max(sampled_rows, options.max_sequences),
-                                                           .positions = capacity.context},
-                                                .pages = capacity.pages,
-                                                .dtype = dtype,
-                                                .mla_form = parse_mla_form(options.mla_form),
-                                                .max_bias = options.max_sequences * bias,
-                                                .checkpoints = capacity.checkpoints,
-                                                .checkpoint_interval = options.checkpoint_interval,
-                                                .suspended_bytes = options.suspended_bytes >= 0 ? options.suspended_bytes
-                                                                                                : cache_bytes / 2});
+  return std::make_unique<Runner>(
+      *loaded.device, loaded.model,
+      RunnerOptions{.limits = {.rows = std::max(options.step_tokens, options.max_sequences),
+                               .sequences = options.max_sequences,
+                               .sampled = std::max(sampled_rows, options.max_sequences),
+                               .positions = capacity.context},
+                    .pages = capacity.pages,
+                    .dtype = dtype,
+                    .mla_form = parse_mla_form(options.mla_form),
+                    .max_bias = options.max_sequences * bias,
+                    .checkpoints = capacity.checkpoints,
+                    .checkpoint_interval = options.checkpoint_interval,
+                    .suspended_bytes = options.suspended_bytes >= 0 ? options.suspended_bytes : cache_bytes / 2});
 }
 
 }  // namespace nibble::engine

@@ -1,10 +1,11 @@
 // Decides which completions run, and how many rows each brings to the next step.
 //
 // Order is by priority, then by arrival, everywhere. A completion runs once there is a slot for it and pages for the
-// tokens it has; until then it waits, and those behind it wait too, so nobody is overtaken for ever by smaller requests.
-// Pages for what it generates come as it grows. When there are none left, first what is only kept for reuse goes; then
-// the last in order is suspended: its memory goes to the host, or, where the host has no room either, is given up, and
-// it runs its tokens anew. Either way it goes on with the same bits. A higher priority that waits suspends lower ones.
+// tokens it has; until then it waits, and those behind it wait too, so nobody is overtaken for ever by smaller
+// requests. Pages for what it generates come as it grows. When there are none left, first what is only kept for reuse
+// goes; then the last in order is suspended: its memory goes to the host, or, where the host has no room either, is
+// given up, and it runs its tokens anew. Either way it goes on with the same bits. A higher priority that waits
+// suspends lower ones.
 //
 // In a step every running completion that has one row left to run (it generates) brings that row; what is left of the
 // step's rows is shared evenly among those with more (prompts), and what the short ones do not need goes to the long

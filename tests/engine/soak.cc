@@ -37,15 +37,21 @@ struct Soak::Running {
   size_t submitted = 0;
   std::vector<std::vector<Transcript>> heard;  // by request and choice
 
-  int64_t unfinished(size_t i) const {
-    return std::count_if(heard[i].begin(), heard[i].end(),
-                         [](const Transcript& t) { return t.finish == FinishReason::kNone; });
+  // A request in the engine; where there is none, the number of one to come.
+  size_t any_unfinished() {
+    std::vector<size_t> choice = {submitted};
+    for (size_t i = 0; i < submitted; ++i) {
+      const bool ended = std::all_of(heard[i].begin(), heard[i].end(),
+                                     [](const Transcript& t) { return t.finish != FinishReason::kNone; });
+      if (!ended) choice.push_back(i);
+    }
+    return choice[static_cast<size_t>(pick(random, 0, static_cast<int64_t>(choice.size()) - 1))];
   }
 };
 
 Soak::Soak(LoadedModel& loaded, const EngineOptions& options, uint64_t seed, int64_t count)
     : loaded_(loaded), options_(options), random_(seed) {
-  for (const int64_t length : {66, 100, 128, 150}) bases_.push_back(random_tokens(length));
+  for (const int64_t length : {70, 128, 150}) bases_.push_back(random_tokens(length));
   EngineOptions alone = options;
   alone.max_sequences = 1;
   alone.step_tokens = 64;
@@ -71,17 +77,18 @@ std::vector<int32_t> Soak::random_tokens(int64_t count) {
 std::vector<int32_t> Soak::make_prompt() {
   const int64_t kind = pick(random_, 0, 9);
   std::vector<int32_t> out;
-  if (kind < 4) {
+  if (kind < 5) {
     const auto& base = bases_[static_cast<size_t>(pick(random_, 0, static_cast<int64_t>(bases_.size()) - 1))];
     const int64_t most = static_cast<int64_t>(base.size());
-    out.assign(base.begin(), base.begin() + (pick(random_, 0, 2) == 0 ? pick(random_, 1, most) : most));
-  } else if (kind < 7 && !cases_.empty()) {
-    const Case& c = cases_[static_cast<size_t>(pick(random_, 0, static_cast<int64_t>(cases_.size()) - 1))];
+    out.assign(base.begin(), base.begin() + (pick(random_, 0, 3) == 0 ? pick(random_, 1, most) : most));
+  } else if (kind < 8 && !cases_.empty()) {
+    const auto size = static_cast<int64_t>(cases_.size());
+    const Case& c = cases_[static_cast<size_t>(pick(random_, std::max<int64_t>(0, size - 12), size - 1))];
     out = c.request.prompt;
     out.insert(out.end(), c.alone[0].tokens.begin(), c.alone[0].tokens.end());
     if (static_cast<int64_t>(out.size()) > kLongestPrompt) out.resize(kLongestPrompt);
-    if (kind == 6) return out;  // exactly what was there
-  } else if (kind == 7) {
+    if (kind == 7) return out;  // exactly what was there
+  } else if (kind == 8) {
     return random_tokens(1);
   } else {
     return random_tokens(pick(random_, 2, 50));
@@ -124,15 +131,13 @@ void Soak::step_at_random(Running& now) {
                       [&now, i](Engine::Id, const Output& o) { now.heard[i][static_cast<size_t>(o.choice)].add(o); });
     }
   }
-  if (now.submitted == 0) return;
-  const auto any = static_cast<size_t>(pick(now.random, 0, static_cast<int64_t>(now.submitted) - 1));
-  if (pick(now.random, 0, 39) == 0) now.loop.cancel(any + 1);
-  const auto another = static_cast<size_t>(pick(now.random, 0, static_cast<int64_t>(now.submitted) - 1));
-  if (pick(now.random, 0, 4) == 0) now.loop.suspend(another + 1);
+  if (pick(now.random, 0, 49) == 0) now.loop.cancel(now.any_unfinished() + 1);
+  if (pick(now.random, 0, 9) == 0) now.loop.suspend(now.any_unfinished() + 1);
 }
 
 Soak::Result Soak::run(const EngineOptions& options, uint64_t seed) {
   const std::unique_ptr<Runner> runner = make_runner(options, loaded_);
+  runner->cache().poison_freed(true);
   StepLoop loop(*runner, loaded_.tokenizer, loaded_.facts);
   Running now{.loop = loop, .random = std::mt19937_64(seed), .heard = {}};
   for (const Case& c : cases_) now.heard.emplace_back(c.alone.size());
