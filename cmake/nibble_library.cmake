@@ -8,7 +8,8 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 
 find_program(NIBBLE_CCACHE ccache)
 if(NIBBLE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${NIBBLE_CCACHE})
+  # Without this sloppiness ccache keeps nothing that uses a precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${NIBBLE_CCACHE})
 endif()
 
 # Contraction would make a result depend on the compiler's mood; kernels that want FMA ask for it by name.
