@@ -7,6 +7,7 @@ class App;
 
 namespace nibble::cli {
 
+void add_bench(CLI::App& app);
 void add_chat(CLI::App& app);
 void add_eval(CLI::App& app);
 void add_generate(CLI::App& app);

@@ -82,6 +82,7 @@ void add_commands(CLI::App& app) {
   add_generate(app);
   add_score(app);
   add_eval(app);
+  add_bench(app);
   add_inspect(app);
   add_ops(app);
   add_synth(app);
