@@ -13,6 +13,7 @@ void add_eval(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_ops(CLI::App& app);
+void add_plan(CLI::App& app);
 void add_score(CLI::App& app);
 void add_synth(CLI::App& app);
 

@@ -83,6 +83,7 @@ void add_commands(CLI::App& app) {
   add_score(app);
   add_eval(app);
   add_bench(app);
+  add_plan(app);
   add_inspect(app);
   add_ops(app);
   add_synth(app);
