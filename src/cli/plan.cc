@@ -87,7 +87,12 @@ Plan make_plan(const PlanOptions& o) {
   return p;
 }
 
-std::string gigabytes(int64_t bytes) { return fmt::format("{:.2f} GB", static_cast<double>(bytes) / 1e9); }
+// "0.45 GB", or smaller units for smaller models.
+std::string rounded(int64_t bytes) {
+  const auto b = static_cast<double>(bytes);
+  if (bytes < 1'000'000) return fmt::format("{:.2f} kB", b / 1e3);
+  return bytes < 100'000'000 ? fmt::format("{:.2f} MB", b / 1e6) : fmt::format("{:.2f} GB", b / 1e9);
+}
 
 void print_parts(const plan::Footprint& f) {
   const bool ranks = f.ranks > 1;
@@ -113,19 +118,19 @@ void print_human(const Plan& p) {
   print_parts(f);
   print(fmt::format("\nA sequence {}holds\n", where));
   print(fmt::format("{:<34} {:>16}  {} with the windows\n", "  KDA state", with_commas(s.state),
-                    gigabytes(s.state + s.windows)));
+                    rounded(s.state + s.windows)));
   print(fmt::format("{:<34} {:>16}\n", "  convolution windows", with_commas(s.windows)));
   print(fmt::format("{:<34} {:>16}\n", "  records of the open segment", with_commas(s.records)));
   print(fmt::format("{:<34} {:>16}\n", "  MLA latents, each token", with_commas(s.mla_per_token)));
-  print(fmt::format("A token reads and writes {} of state; in segments of 16, {}\n", gigabytes(s.state_traffic()),
-                    gigabytes(s.segment_traffic())));
+  print(fmt::format("A token reads and writes {} of state; in segments of 16, {}\n", rounded(s.state_traffic()),
+                    rounded(s.segment_traffic())));
 
-  print(fmt::format("\nMemory {}: {} ({})\n", f.ranks > 1 ? "of a rank" : "of this machine", gigabytes(p.memory),
+  print(fmt::format("\nMemory {}: {} ({})\n", f.ranks > 1 ? "of a rank" : "of this machine", rounded(p.memory),
                     p.memory_given ? "--memory" : "available now"));
   const int64_t left = p.memory - f.rank_total.stored;
-  print(left > 0 ? fmt::format("  the weights fit, {} are left\n", gigabytes(left))
+  print(left > 0 ? fmt::format("  the weights fit, {} are left\n", rounded(left))
                  : fmt::format("  the weights do not fit: {} are lacking; what is not resident comes from disk\n",
-                               gigabytes(-left)));
+                               rounded(-left)));
   for (const int64_t context : p.contexts) {
     print(fmt::format("  sequences of {:>9} tokens that fit {:>8}\n", with_commas(context),
                       with_commas(sequences_that_fit(f, p.memory, context))));

@@ -90,21 +90,12 @@ class Counter {
 
  private:
   SequenceBytes sequence() const {
-    const Config& c = out_.config;
-    const int64_t heads = c.kda_num_heads / out_.ranks, key = c.kda_head_dim, value = c.kda_head_dim;
-    const cache::Shape shape{.kda_layers = c.kda_layers(),
-                             .heads = heads,
-                             .key_dim = key,
-                             .value_dim = value,
-                             .taps = c.short_conv_kernel_size,
-                             .mla_layers = c.mla_layers(),
-                             .latent_dim = c.kv_lora_rank,
-                             .shared_dim = c.qk_rope_head_dim};
-    SequenceBytes out{.state = shape.kda_layers * heads * key * value * 4,
-                      .windows = shape.kda_layers * heads * (2 * key + value) * (shape.taps - 1) * 2,
-                      .mla_per_token = shape.mla_layers * (shape.latent_dim + shape.shared_dim) * 2,
-                      .per_page = shape.bytes_per_page()};
-    out.records = shape.bytes_per_slot() - out.state - out.windows;
+    const cache::Shape s = cache_shape(out_.config, out_.ranks, DType::kBf16);
+    SequenceBytes out{.state = s.kda_layers * s.heads * s.key_dim * s.value_dim * 4,
+                      .windows = s.kda_layers * s.heads * (2 * s.key_dim + s.value_dim) * (s.taps - 1) * 2,
+                      .mla_per_token = s.mla_layers * (s.latent_dim + s.shared_dim) * 2,
+                      .per_page = s.bytes_per_page()};
+    out.records = s.bytes_per_slot() - out.state - out.windows;
     return out;
   }
 
@@ -136,6 +127,18 @@ fp4::WeightFormat expert_format(const Config& c) {
 }
 
 }  // namespace
+
+cache::Shape cache_shape(const Config& c, int64_t ranks, DType dtype) {
+  return {.kda_layers = c.kda_layers(),
+          .heads = c.kda_num_heads / ranks,
+          .key_dim = c.kda_head_dim,
+          .value_dim = c.kda_head_dim,
+          .taps = c.short_conv_kernel_size,
+          .mla_layers = c.mla_layers(),
+          .latent_dim = c.kv_lora_rank,
+          .shared_dim = c.qk_rope_head_dim,
+          .dtype = dtype};
+}
 
 Footprint footprint(const Config& config, int64_t ranks) {
   Counter counter(config, ranks);

@@ -46,6 +46,9 @@ struct Footprint {
   SequenceBytes sequence;  // on one rank
 };
 
+// What the cache of one rank has to hold.
+cache::Shape cache_shape(const checkpoint::Config& config, int64_t ranks, DType dtype);
+
 // Heads, widths, vocabulary and experts are split over the ranks; the embedding, the router, the latent projections,
 // MLA's down-projections and vectors are on each. Throws Refusal where `ranks` does not divide what is split.
 //
