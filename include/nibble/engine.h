@@ -35,6 +35,11 @@ struct EngineOptions {
   int64_t step_tokens = 256;   // rows a step may have: longer prompts go in chunks
   int64_t cache_bytes = 0;     // for all state of all sequences; 0: what they can need, but no more than half of what
                                // the machine has free
+  int64_t checkpoint_bytes = -1;  // of cache_bytes, for copies of state that later prompts begin from; 0: no reuse;
+                                  // -1: a quarter at most
+  int64_t checkpoint_interval = 1024;  // tokens between such copies within a long prompt, a multiple of 64
+  int64_t suspended_bytes = -1;        // of host memory, besides cache_bytes and only while it is needed, for requests
+                                       // that had to make way; those that do not fit run anew. -1: half of cache_bytes
   Precision precision = Precision::kBf16;
   std::string mla_form = "absorbed";                                          // or "expanded"
   std::function<void(std::string_view phase, int done, int total)> progress;  // while loading
@@ -83,12 +88,18 @@ struct Output {
   FinishReason finish = FinishReason::kNone;  // the last output of a choice says why it ended
   std::string error;                          // for kError
   std::string stop_string;                    // the one that matched
+  int64_t cached_tokens = 0;                  // of the prompt, that an earlier request's state stood in for
 };
 
 struct EngineStats {
   int64_t running = 0, waiting = 0;
   int64_t prompt_tokens = 0, generated_tokens = 0, steps = 0;
-  int64_t pages_total = 0, pages_free = 0, slots_total = 0, slots_free = 0;
+  int64_t pages_total = 0, pages_free = 0, slots_total = 0, slots_free = 0;  // free: those kept for reuse too
+  int64_t pages_idle = 0;                                                    // free, but kept for reuse until needed
+  int64_t checkpoints_total = 0, checkpoints = 0;                            // copies of state; that later prompts find
+  int64_t page_bytes = 0, slot_bytes = 0, checkpoint_bytes = 0;              // how the cache's memory is split
+  int64_t prefix_query_tokens = 0, prefix_hit_tokens = 0;                    // of prompts: looked up, and found
+  int64_t suspensions = 0, suspended_bytes = 0;                              // so far; of host memory now
 };
 
 class Engine {

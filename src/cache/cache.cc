@@ -1,5 +1,9 @@
 #include "cache/cache.h"
 
+#include <algorithm>
+
+#include "base/error.h"
+#include "cache/snapshot.h"
 #include "ops/sequences.h"
 
 namespace nibble::cache {
@@ -25,6 +29,8 @@ std::vector<int32_t> descending(int64_t count) {
 
 }  // namespace
 
+int64_t pages_of(int64_t positions) { return (positions + ops::kPageTokens - 1) / ops::kPageTokens; }
+
 int64_t Shape::bytes_per_page() const { return mla_layers * page_elements(*this) * bytes_of(dtype); }
 
 int64_t Shape::bytes_per_slot() const {
@@ -33,18 +39,27 @@ int64_t Shape::bytes_per_slot() const {
 }
 
 Cache::Cache(Device& device, const Shape& shape, int64_t pages, int64_t slots)
-    : shape_(shape), pages_(pages), slots_(slots), free_pages_(descending(pages)), free_slots_(descending(slots)) {
+    : device_(device),
+      shape_(shape),
+      pages_(pages),
+      slots_(slots),
+      free_pages_(descending(pages)),
+      free_slots_(descending(slots)),
+      owners_(static_cast<size_t>(pages)),
+      kept_(static_cast<size_t>(pages)) {
   const SlotElements e = slot_elements(shape);
   const auto bytes = [](int64_t count, DType dtype) { return static_cast<size_t>(count * bytes_of(dtype)); };
   latents_ = DeviceBuffer(device, static_cast<size_t>(pages * shape.bytes_per_page()));
   windows_ = DeviceBuffer(device, bytes(shape.kda_layers * slots * e.window, shape.dtype));
   states_ = DeviceBuffer(device, bytes(shape.kda_layers * slots * e.state, DType::kF32));
   records_ = DeviceBuffer(device, bytes(shape.kda_layers * slots * e.records, DType::kF32));
+#ifdef NIBBLE_CHECKS
+  poison_freed(true);
+#endif
 }
 
 bool Cache::reserve(Sequence& sequence, int64_t positions) {
-  const int64_t wanted = (positions + ops::kPageTokens - 1) / ops::kPageTokens;
-  const int64_t missing = wanted - static_cast<int64_t>(sequence.pages.size());
+  const int64_t missing = pages_of(positions) - static_cast<int64_t>(sequence.pages.size());
   const bool needs_slot = sequence.slot < 0;
   if (missing > free_pages() || (needs_slot && free_slots_.empty())) return false;
   if (needs_slot) {
@@ -54,14 +69,78 @@ bool Cache::reserve(Sequence& sequence, int64_t positions) {
   for (int64_t i = 0; i < missing; ++i) {
     sequence.pages.push_back(free_pages_.back());
     free_pages_.pop_back();
+    add_owner(sequence.pages.back());
   }
   return true;
 }
 
 void Cache::release(Sequence& sequence) {
-  free_pages_.insert(free_pages_.end(), sequence.pages.rbegin(), sequence.pages.rend());
-  if (sequence.slot >= 0) free_slots_.push_back(sequence.slot);
-  sequence = Sequence{};
+  for (auto page = sequence.pages.rbegin(); page != sequence.pages.rend(); ++page) remove_owner(*page);
+  if (sequence.slot >= 0) {
+    poison_slot(sequence.slot);
+    free_slots_.push_back(sequence.slot);
+  }
+  sequence.pages.clear();  // not a new Sequence: what it reserved stays
+  sequence.slot = -1;
+  sequence.length = 0;
+}
+
+void Cache::share(Sequence& sequence, int32_t page) {
+  add_owner(page);
+  sequence.pages.push_back(page);
+}
+
+void Cache::replace(Sequence& sequence, int64_t index, int32_t page) {
+  int32_t& own = sequence.pages[static_cast<size_t>(index)];
+  if (own == page) return;
+  add_owner(page);
+  remove_owner(own);
+  own = page;
+}
+
+void Cache::keep(int32_t page) {
+  if (kept_[static_cast<size_t>(page)] || owners_[static_cast<size_t>(page)] == 0) {
+    throw ContractError("cache: a page that the index has already, or that nobody owns");
+  }
+  add_owner(page);
+  kept_[static_cast<size_t>(page)] = 1;
+}
+
+void Cache::let_go(int32_t page) {
+  idle_pages_ -= idle(page) ? 1 : 0;
+  kept_[static_cast<size_t>(page)] = 0;
+  remove_owner(page);
+}
+
+void Cache::add_owner(int32_t page) {
+  idle_pages_ -= idle(page) ? 1 : 0;
+  ++owners_[static_cast<size_t>(page)];
+}
+
+void Cache::remove_owner(int32_t page) {
+  const int32_t left = --owners_[static_cast<size_t>(page)];
+  idle_pages_ += idle(page) ? 1 : 0;
+  if (left > 0) return;
+  poison_page(page);
+  free_pages_.push_back(page);
+}
+
+void Cache::poison_freed(bool on) {
+  poison_.assign(on ? static_cast<size_t>(largest_part(*this)) : 0, std::byte{0xFF});
+}
+
+void Cache::poison_page(int32_t page) {
+  if (poison_.empty()) return;
+  for_each_page_part(*this, page, [&](std::byte* memory, int64_t bytes) {
+    device_.copy_in(memory, std::span(poison_).first(static_cast<size_t>(bytes)));
+  });
+}
+
+void Cache::poison_slot(int32_t slot) {
+  if (poison_.empty()) return;
+  for_each_slot_part(*this, slot, [&](std::byte* memory, int64_t bytes) {
+    device_.copy_in(memory, std::span(poison_).first(static_cast<size_t>(bytes)));
+  });
 }
 
 Cache::KdaLayer Cache::kda(int64_t index) const {

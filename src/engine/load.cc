@@ -32,6 +32,14 @@ void check_count(const char* what, int64_t seen, int64_t most) {
                  .fix = "a number in that range"});
 }
 
+void check_interval(int64_t tokens) {
+  if (tokens > 0 && tokens % ops::kPageTokens == 0) return;
+  throw Refusal({.what = "checkpoint_interval " + std::to_string(tokens),
+                 .seen = std::to_string(tokens),
+                 .rule = "a multiple of 64, the tokens of a page",
+                 .fix = "64, 128, and so on"});
+}
+
 ModelFacts gather_facts(const checkpoint::Config& config, const text::Tokenizer& tokenizer) {
   ModelFacts facts;
   facts.vocabulary = config.vocab_size;
@@ -39,6 +47,7 @@ ModelFacts gather_facts(const checkpoint::Config& config, const text::Tokenizer&
   for (const std::optional<int32_t>& id : {control.pad, control.unknown}) {
     if (id) facts.never_sampled.push_back(*id);
   }
+  facts.turn_end = control.end_of_message;
   facts.stop_ids = config.eos_token_id;
   for (const int32_t id : tokenizer.stop_ids()) {
     const auto known = [id](const std::vector<int32_t>& ids) {
@@ -54,6 +63,7 @@ std::unique_ptr<Device> open_device(const EngineOptions& options) {
   parse_mla_form(options.mla_form);
   check_count("max_sequences", options.max_sequences, 4096);
   check_count("step_tokens", options.step_tokens, 65536);
+  check_interval(options.checkpoint_interval);
   return backend::open_device({.device = options.device, .isa = options.isa, .threads = options.threads});
 }
 
@@ -73,19 +83,26 @@ std::unique_ptr<Runner> make_runner(const EngineOptions& options, LoadedModel& l
                                            .model_context = config.max_position_embeddings,
                                            .sequences = options.max_sequences,
                                            .cache_bytes = options.cache_bytes,
+                                           .checkpoint_bytes = options.checkpoint_bytes,
                                            .available_bytes = available_memory()},
                                           loaded.model.cache_shape(dtype));
   loaded.facts.context = capacity.context;
   const int64_t bias = config.vocab_size + kMaxLogitBias + 2 * kMaxStopIds;  // entries a sequence
-  return std::make_unique<Runner>(*loaded.device, loaded.model,
-                                  RunnerOptions{.limits = {.rows = std::max(options.step_tokens, options.max_sequences),
-                                                           .sequences = options.max_sequences,
-                                                           .sampled = std::max(sampled_rows, options.max_sequences),
-                                                           .positions = capacity.context},
-                                                .pages = capacity.pages,
-                                                .dtype = dtype,
-                                                .mla_form = parse_mla_form(options.mla_form),
-                                                .max_bias = options.max_sequences * bias});
+  const cache::Shape shape = loaded.model.cache_shape(dtype);
+  const int64_t cache_bytes = capacity.pages * shape.bytes_per_page() + options.max_sequences * shape.bytes_per_slot();
+  return std::make_unique<Runner>(
+      *loaded.device, loaded.model,
+      RunnerOptions{.limits = {.rows = std::max(options.step_tokens, options.max_sequences),
+                               .sequences = options.max_sequences,
+                               .sampled = std::max(sampled_rows, options.max_sequences),
+                               .positions = capacity.context},
+                    .pages = capacity.pages,
+                    .dtype = dtype,
+                    .mla_form = parse_mla_form(options.mla_form),
+                    .max_bias = options.max_sequences * bias,
+                    .checkpoints = capacity.checkpoints,
+                    .checkpoint_interval = options.checkpoint_interval,
+                    .suspended_bytes = options.suspended_bytes >= 0 ? options.suspended_bytes : cache_bytes / 2});
 }
 
 }  // namespace nibble::engine

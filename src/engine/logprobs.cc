@@ -6,7 +6,8 @@
 
 namespace nibble::engine {
 
-TokenLogprob token_logprob(std::span<const float> logits, int32_t id, int32_t top) {
+void token_logprob(std::span<const float> logits, int32_t id, int32_t top, std::vector<int32_t>& order,
+                   TokenLogprob& out) {
   const double highest = *std::max_element(logits.begin(), logits.end());
   double sum = 0.0;
   for (const float x : logits) sum += std::exp(static_cast<double>(x) - highest);
@@ -14,9 +15,11 @@ TokenLogprob token_logprob(std::span<const float> logits, int32_t id, int32_t to
     return static_cast<float>((logits[static_cast<size_t>(i)] - highest) - std::log(sum));
   };
 
-  TokenLogprob out{.id = id, .logprob = logprob(id), .top = {}};
-  if (top <= 0) return out;
-  std::vector<int32_t> order(logits.size());
+  out.id = id;
+  out.logprob = logprob(id);
+  out.top.clear();
+  if (top <= 0) return;
+  order.resize(logits.size());
   std::iota(order.begin(), order.end(), 0);
   const auto end = order.begin() + std::min<int64_t>(top, static_cast<int64_t>(order.size()));
   std::partial_sort(order.begin(), end, order.end(), [&](int32_t a, int32_t b) {
@@ -24,7 +27,6 @@ TokenLogprob token_logprob(std::span<const float> logits, int32_t id, int32_t to
     return x != y ? x > y : a < b;
   });
   for (auto it = order.begin(); it != end; ++it) out.top.emplace_back(*it, logprob(*it));
-  return out;
 }
 
 }  // namespace nibble::engine

@@ -3,12 +3,15 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "nibble/engine.h"
 
 namespace nibble::engine {
 
-// `top` alternatives, the likeliest first, the lower id first among equals.
-TokenLogprob token_logprob(std::span<const float> logits, int32_t id, int32_t top);
+// Into `out`: `top` alternatives, the likeliest first, the lower id first among equals. `order` is scratch; it and
+// `out` are used again from call to call, so that a step does not allocate.
+void token_logprob(std::span<const float> logits, int32_t id, int32_t top, std::vector<int32_t>& order,
+                   TokenLogprob& out);
 
 }  // namespace nibble::engine

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cache/cache.h"
+#include "cache/snapshot.h"
 #include "nibble/engine.h"
 #include "ops/sequences.h"
 #include "text/stop_strings.h"
@@ -30,9 +31,12 @@ class SeenTokens {
 
 struct RequestState;
 
+constexpr size_t kMaxCheckpoints = 16;  // that a prompt may leave behind
+
 // One completion. All vectors have the capacity that they can need, so that steps do not allocate.
 struct Completion {
-  // Waiting: has no memory of the cache. Running: takes part in steps. Done: its last output is out.
+  // Waiting: has no memory of the cache, for it has not begun, or is suspended. Running: takes part in steps. Done: its
+  // last output is out.
   enum class Phase : uint8_t { kWaiting, kRunning, kDone };
 
   RequestState* request = nullptr;
@@ -45,6 +49,16 @@ struct Completion {
   int64_t prompt_size = 0;
   int64_t max_size = 0;  // of tokens, by max_tokens and by the context
   cache::Sequence sequence;
+  cache::Snapshot suspended;  // what the sequence held, while it is suspended; empty: it runs its tokens anew
+
+  // What others may reuse of it, see reuse.h.
+  std::vector<int64_t> checkpoint_positions;  // still to come, ascending
+  std::vector<int32_t> saved_checkpoints;     // taken, and not yet in the prefix index
+  int32_t begun_from = -1;                    // the checkpoint that it started from, and the last that it left
+  uint64_t begun_from_serial = 0;
+  int32_t left = -1;
+  uint64_t left_serial = 0;
+  int64_t cached_tokens = 0;  // of the prompt, that it did not run
 
   SeenTokens seen;
   std::vector<int32_t> bias_ids;  // the request's, the never-sampled ids, then those that would stop it
@@ -75,6 +89,7 @@ struct ModelFacts {
   int64_t context = 0;
   std::vector<int32_t> stop_ids;       // that end an answer unless ignore_eos
   std::vector<int32_t> never_sampled;  // that only a broken model wants: [PAD], [UNK]
+  int32_t turn_end = -1;               // the token that ends a turn of a conversation
 };
 
 // `first_arrival` numbers the first completion, the others follow.

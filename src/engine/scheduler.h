@@ -1,9 +1,15 @@
 // Decides which completions run, and how many rows each brings to the next step.
 //
-// Order is by priority, then by arrival, everywhere. A completion runs once the cache has room for it; until then it
-// waits, and those behind it wait too, so nobody is overtaken for ever by smaller requests. In a step every running
-// completion that has one row left to run (it generates) brings that row; what is left of the step's rows is shared
-// evenly among those with more (prompts), and what the short ones do not need goes to the long ones.
+// Order is by priority, then by arrival, everywhere. A completion runs once there is a slot for it and pages for the
+// tokens it has; until then it waits, and those behind it wait too, so nobody is overtaken for ever by smaller
+// requests. Pages for what it generates come as it grows. When there are none left, first what is only kept for reuse
+// goes; then the last in order is suspended: its memory goes to the host, or, where the host has no room either, is
+// given up, and it runs its tokens anew. Either way it goes on with the same bits. A higher priority that waits
+// suspends lower ones.
+//
+// In a step every running completion that has one row left to run (it generates) brings that row; what is left of the
+// step's rows is shared evenly among those with more (prompts), and what the short ones do not need goes to the long
+// ones.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +18,7 @@
 
 #include "cache/cache.h"
 #include "engine/request_state.h"
+#include "engine/reuse.h"
 
 namespace nibble::engine {
 
@@ -24,30 +31,43 @@ struct PlannedRows {
 struct SchedulerLimits {
   int64_t step_rows = 256;
   int64_t sequences = 16;
-  int64_t expected = 1024;  // completions that may wait without allocating
+  int64_t suspended_bytes = 0;  // of host memory, for the state of suspended completions
+  int64_t expected = 1024;      // completions that may wait without allocating
 };
 
 class Scheduler {
  public:
-  Scheduler(cache::Cache& cache, const SchedulerLimits& limits);
+  // All three must outlive it. The cache has pages for at least one completion of any size that is added.
+  Scheduler(cache::Cache& cache, Reuse& reuse, const SchedulerLimits& limits);
 
   void add(Completion& completion);  // to those who wait
   // Takes it out, wherever it is, and gives its memory back.
   void remove(Completion& completion);
+  // Takes a running completion's memory; it waits for its turn to go on. No effect on others.
+  void suspend(Completion& completion);
 
   // The rows of the next step; valid until the next call. Empty where nothing can run.
   std::span<const PlannedRows> plan();
 
   int64_t running() const { return static_cast<int64_t>(running_.size()); }
   int64_t waiting() const { return static_cast<int64_t>(waiting_.size()); }
+  int64_t suspensions() const { return suspensions_; }
+  int64_t suspended_bytes() const { return suspended_bytes_; }
 
  private:
+  void grow();
   void admit();
+  bool start(Completion& completion);
+  bool preempt_for(const Completion& completion);
+  int64_t growing() const;
+  void share_rows();
 
   cache::Cache& cache_;
+  Reuse& reuse_;
   SchedulerLimits limits_;
   std::vector<Completion*> waiting_, running_;  // in order
   std::vector<PlannedRows> planned_;
+  int64_t suspensions_ = 0, suspended_bytes_ = 0;
 };
 
 }  // namespace nibble::engine

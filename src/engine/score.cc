@@ -60,6 +60,7 @@ void score(const EngineOptions& options, LoadedModel& loaded, std::span<const in
   sized.max_sequences = 1;
   sized.step_tokens = chunk;
   sized.context = length;
+  sized.checkpoint_bytes = 0;
   const std::unique_ptr<Runner> runner = make_runner(sized, loaded, chunk);
   cache::Sequence sequence;
   if (!runner->cache().reserve(sequence, length)) throw ContractError("score: the cache has no room for its sequence");

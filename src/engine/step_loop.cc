@@ -5,6 +5,11 @@
 #include "engine/logprobs.h"
 
 namespace nibble::engine {
+namespace {
+
+constexpr size_t kTokenText = 1024;  // bytes of text that a token may bring without allocating: far above any token's
+
+}  // namespace
 
 StepLoop::StepLoop(Runner& runner, const text::Tokenizer& tokenizer, const ModelFacts& facts,
                    std::function<void()> publish)
@@ -12,8 +17,12 @@ StepLoop::StepLoop(Runner& runner, const text::Tokenizer& tokenizer, const Model
       tokenizer_(tokenizer),
       facts_(facts),
       publish_(std::move(publish)),
-      scheduler_(runner.cache(),
-                 {.step_rows = runner.options().limits.rows, .sequences = runner.options().limits.sequences}),
+      prefixes_(runner.cache(), runner.options().checkpoints),
+      reuse_(prefixes_, {.interval = runner.options().checkpoint_interval, .turn_end = facts.turn_end}),
+      scheduler_(runner.cache(), reuse_,
+                 {.step_rows = runner.options().limits.rows,
+                  .sequences = runner.options().limits.sequences,
+                  .suspended_bytes = runner.options().suspended_bytes}),
       sampler_(facts.vocabulary) {
   const auto sequences = static_cast<size_t>(runner.options().limits.sequences);
   batch_.reserve(sequences);
@@ -21,9 +30,15 @@ StepLoop::StepLoop(Runner& runner, const text::Tokenizer& tokenizer, const Model
   sampled_.reserve(sequences);
   finished_.reserve(sequences);
   output_.tokens.reserve(1);
+  output_.text.reserve(kTokenText);
+  text_.reserve(kTokenText);
   const cache::Cache& cache = runner.cache();
-  stats_.pages_total = cache.free_pages();
-  stats_.slots_total = cache.free_slots();
+  stats_.pages_total = cache.pages();
+  stats_.slots_total = cache.slots();
+  stats_.checkpoints_total = prefixes_.capacity();
+  stats_.page_bytes = cache.pages() * cache.shape().bytes_per_page();
+  stats_.slot_bytes = cache.slots() * cache.shape().bytes_per_slot();
+  stats_.checkpoint_bytes = prefixes_.capacity() * cache::PrefixIndex::bytes_per_checkpoint(cache.shape());
 }
 
 void StepLoop::submit(Engine::Id id, Request request, Engine::Callback callback) {
@@ -43,6 +58,12 @@ void StepLoop::cancel(Engine::Id id) {
 void StepLoop::cancel_all() {
   for (const auto& [id, request] : requests_) end_all_of(*request, FinishReason::kCancelled, "");
   sweep();
+}
+
+void StepLoop::suspend(Engine::Id id) {
+  const auto it = requests_.find(id);
+  if (it == requests_.end()) return;
+  for (const auto& c : it->second->completions) scheduler_.suspend(*c);
 }
 
 void StepLoop::expire_deadlines() {
@@ -89,6 +110,7 @@ void StepLoop::run_planned(std::span<const PlannedRows> planned) {
   }
   runner_.forward(batch_);
   ++stats_.steps;
+  for (const PlannedRows& p : planned) reuse_.take_due(*p.completion);
   if (sampled_.empty()) return;
 
   const std::span<const float> logits = logits_wanted ? runner_.read_logits() : std::span<const float>();
@@ -102,9 +124,9 @@ void StepLoop::run_planned(std::span<const PlannedRows> planned) {
 
 void StepLoop::commit(Completion& c, Runner::Sample sample, std::span<const float> logits) {
   output_.choice = c.choice;
+  output_.cached_tokens = c.cached_tokens;
   output_.tokens.clear();
   output_.text.clear();
-  output_.logprobs.clear();
   output_.finish = FinishReason::kNone;
   output_.error.clear();
   output_.stop_string.clear();
@@ -114,14 +136,17 @@ void StepLoop::commit(Completion& c, Runner::Sample sample, std::span<const floa
     return;
   }
   if (!logits.empty()) {
-    output_.logprobs.push_back(token_logprob(logits, sample.id, c.request->request.top_logprobs));
+    token_logprob(logits, sample.id, c.request->request.top_logprobs, logprob_order_, logprob_[0]);
+    output_.logprobs.swap(logprob_);
   }
+  if (c.generated() == 0) reuse_.proven(c);
   ++stats_.generated_tokens;
   if (append(c, sample.id, output_)) {
     finish(c, output_.finish, output_);
   } else {
     deliver(c, output_);
   }
+  if (!logits.empty()) output_.logprobs.swap(logprob_);
 }
 
 bool StepLoop::append(Completion& c, int32_t id, Output& output) {
@@ -156,6 +181,7 @@ void StepLoop::finish(Completion& c, FinishReason reason, Output& output) {
     c.characters.push(text_, output.text);
   }
   c.characters.finish(output.text);
+  reuse_.ended(c, reason);
   scheduler_.remove(c);
   if (--c.request->unfinished == 0) finished_.push_back(c.request->id);
   if (publish_) publish_();
@@ -165,7 +191,13 @@ void StepLoop::finish(Completion& c, FinishReason reason, Output& output) {
 void StepLoop::end_all_of(RequestState& request, FinishReason reason, const std::string& error) {
   for (const auto& c : request.completions) {
     if (c->phase == Completion::Phase::kDone) continue;
-    Output output{.choice = c->choice, .tokens = {}, .text = {}, .logprobs = {}, .error = error, .stop_string = {}};
+    Output output{.choice = c->choice,
+                  .tokens = {},
+                  .text = {},
+                  .logprobs = {},
+                  .error = error,
+                  .stop_string = {},
+                  .cached_tokens = c->cached_tokens};
     finish(*c, reason, output);
   }
 }
@@ -194,8 +226,15 @@ EngineStats StepLoop::stats() const {
   EngineStats out = stats_;
   out.running = scheduler_.running();
   out.waiting = scheduler_.waiting();
-  out.pages_free = runner_.cache().free_pages();
-  out.slots_free = runner_.cache().free_slots();
+  const cache::Cache& cache = runner_.cache();
+  out.pages_free = cache.free_pages() + cache.idle_pages();
+  out.pages_idle = cache.idle_pages();
+  out.slots_free = cache.free_slots();
+  out.checkpoints = prefixes_.checkpoints();
+  out.prefix_query_tokens = reuse_.query_tokens();
+  out.prefix_hit_tokens = reuse_.hit_tokens();
+  out.suspensions = scheduler_.suspensions();
+  out.suspended_bytes = scheduler_.suspended_bytes();
   return out;
 }
 

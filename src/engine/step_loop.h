@@ -13,7 +13,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cache/prefix_index.h"
 #include "engine/request_state.h"
+#include "engine/reuse.h"
 #include "engine/runner.h"
 #include "engine/sampler.h"
 #include "engine/scheduler.h"
@@ -33,6 +35,9 @@ class StepLoop {
   // No effect on a request that is finished or unknown.
   void cancel(Engine::Id id);
   void cancel_all();
+  // Those of its completions that run make way, and go on when it is their turn again: what the scheduler does where
+  // memory is short.
+  void suspend(Engine::Id id);
 
   // Runs one step. False where there is nothing to do.
   bool step();
@@ -55,6 +60,8 @@ class StepLoop {
   const text::Tokenizer& tokenizer_;
   const ModelFacts& facts_;
   std::function<void()> publish_;
+  cache::PrefixIndex prefixes_;
+  Reuse reuse_;
   Scheduler scheduler_;
   Sampler sampler_;
   std::unordered_map<Engine::Id, std::unique_ptr<RequestState>> requests_;
@@ -65,8 +72,11 @@ class StepLoop {
   std::vector<SequenceRows> batch_;
   std::vector<SampleRequest> samples_;
   std::vector<Completion*> sampled_;
-  Output output_;     // reused from token to token
-  std::string text_;  // the same
+  // Reused from token to token, so that a step does not allocate.
+  Output output_;
+  std::string text_;
+  std::vector<TokenLogprob> logprob_ = std::vector<TokenLogprob>(1);  // lent to output_ where logprobs are wanted
+  std::vector<int32_t> logprob_order_;
   EngineStats stats_;
 };
 

@@ -5,8 +5,10 @@
 namespace nibble::text {
 
 StopStrings::StopStrings(const std::vector<std::string>& stops) {
+  size_t longest = 0;
   for (const std::string& text : stops) {
     if (text.empty()) continue;
+    longest = std::max(longest, text.size());
     Stop stop{text, std::vector<int32_t>(text.size() + 1, 0), 0};
     int32_t length = 0;
     for (size_t i = 1; i < text.size(); ++i) {
@@ -16,6 +18,7 @@ StopStrings::StopStrings(const std::vector<std::string>& stops) {
     }
     stops_.push_back(std::move(stop));
   }
+  held_.reserve(longest + 1);  // so that push does not allocate for itself
 }
 
 void StopStrings::push(std::string_view text, std::string& out) {

@@ -12,27 +12,9 @@
 #include "engine/load.h"
 #include "engine/problems.h"
 #include "engine/step_loop.h"
+#include "engine/transcript.h"
 
 namespace nibble::engine {
-
-// All outputs of one choice, end to end.
-struct Transcript {
-  std::vector<int32_t> tokens;
-  std::vector<TokenLogprob> logprobs;
-  std::string text, stop_string, error;
-  FinishReason finish = FinishReason::kNone;
-  int64_t outputs = 0;
-
-  void add(const Output& output) {
-    tokens.insert(tokens.end(), output.tokens.begin(), output.tokens.end());
-    logprobs.insert(logprobs.end(), output.logprobs.begin(), output.logprobs.end());
-    text += output.text;
-    stop_string = output.stop_string;
-    error = output.error;
-    finish = output.finish;
-    ++outputs;
-  }
-};
 
 class LoopFixture : public ::testing::Test {
  protected:

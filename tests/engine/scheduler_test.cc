@@ -25,7 +25,9 @@ class SchedulerTest : public ::testing::Test {
  protected:
   void make(int64_t pages, const SchedulerLimits& limits) {
     cache_ = std::make_unique<cache::Cache>(*device_, kSmall, pages, limits.sequences);
-    scheduler_ = std::make_unique<Scheduler>(*cache_, limits);
+    index_ = std::make_unique<cache::PrefixIndex>(*cache_, 0);
+    reuse_ = std::make_unique<Reuse>(*index_, ReuseOptions{});
+    scheduler_ = std::make_unique<Scheduler>(*cache_, *reuse_, limits);
   }
 
   Completion& add(int64_t prompt, int64_t max_tokens, int32_t priority = 0) {
@@ -58,6 +60,8 @@ class SchedulerTest : public ::testing::Test {
     return device_case.make(device_case);
   }();
   std::unique_ptr<cache::Cache> cache_;
+  std::unique_ptr<cache::PrefixIndex> index_;
+  std::unique_ptr<Reuse> reuse_;
   std::vector<std::unique_ptr<RequestState>> states_;
   std::unique_ptr<Scheduler> scheduler_;
 };

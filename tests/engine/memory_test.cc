@@ -1,0 +1,86 @@
+// What the engine takes from the heap: nothing in a step, and no more after many requests than after few.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "engine/loop_fixture.h"
+#include "testing/allocations.h"
+
+namespace nibble::engine {
+namespace {
+
+class MemoryTest : public LoopFixture {
+ protected:
+  // Outputs go nowhere: what a caller allocates is the caller's.
+  void submit_quietly(Request request) {
+    loop_->submit(++id_, std::move(request),
+                  [this](Engine::Id, const Output& output) { tokens_ += static_cast<int64_t>(output.tokens.size()); });
+  }
+  // Steps until `tokens` tokens have come, or all is done.
+  void step_to(int64_t tokens) {
+    while (tokens_ < tokens && loop_->step()) {
+    }
+  }
+
+  int64_t tokens_ = 0;
+
+ private:
+  Engine::Id id_ = 0;
+};
+
+// One of each kind of request that a step may hold.
+std::vector<Request> mixture(const Problem& problem) {
+  Request plain;
+  plain.prompt = problem.prompt;
+  plain.sampling.temperature = 0.0f;
+  plain.ignore_eos = true;
+  plain.max_tokens = 200;
+  std::vector<Request> out(6, plain);
+  out[1].top_logprobs = 5;
+  out[2].sampling = {.temperature = 3.0f, .top_p = 0.9f, .top_k = 50, .repetition_penalty = 1.2f, .seed = 5};
+  out[3].stop_strings = {"a string that no answer of this model has in it, longer than a short one", "16+!"};
+  out[4].sampling.logit_bias = {{7, 2.0f}};
+  out[4].stop_ids = {3};
+  out[4].min_tokens = 100;
+  out[5].deadline = std::chrono::steady_clock::now() + std::chrono::hours(10);
+  return out;
+}
+
+TEST_F(MemoryTest, AStepAllocatesNothing) {
+  open({.max_sequences = 8, .step_tokens = 64});
+  const Problem problem = load_problems(1).front();
+  for (Request& r : mixture(problem)) submit_quietly(std::move(r));
+  step_to(24);  // every kind has run once: scratch has its size
+  ASSERT_GT(loop_->stats().running, 4);
+
+  const int64_t before = testing::allocations();
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(loop_->step());
+  EXPECT_EQ(testing::allocations(), before);
+  EXPECT_GT(loop_->stats().running, 4);
+  loop_->cancel_all();
+}
+
+TEST_F(MemoryTest, AStepWithAPromptAllocatesNothing) {
+  open({.max_sequences = 2, .step_tokens = 8});
+  Request r = greedy(load_problems(1).front().prompt);
+  submit_quietly(r);
+  loop_->step();
+  const int64_t before = testing::allocations();
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(loop_->step());  // chunks of eight
+  EXPECT_EQ(testing::allocations(), before);
+  EXPECT_EQ(tokens_, 0);
+  loop_->cancel_all();
+}
+
+TEST_F(MemoryTest, TheCounterCounts) {
+  const int64_t count = testing::allocations(), bytes = testing::allocated_bytes();
+  auto some = std::make_unique<char[]>(1000);
+  some[0] = 1;
+  EXPECT_EQ(testing::allocations(), count + 1);
+  EXPECT_GE(testing::allocated_bytes(), bytes + 1000);
+  some.reset();
+  EXPECT_EQ(testing::allocated_bytes(), bytes);
+}
+
+}  // namespace
+}  // namespace nibble::engine

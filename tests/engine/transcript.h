@@ -1,0 +1,29 @@
+// What a caller hears of one choice of a request, end to end.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nibble/engine.h"
+
+namespace nibble::engine {
+
+struct Transcript {
+  std::vector<int32_t> tokens;
+  std::vector<TokenLogprob> logprobs;
+  std::string text, stop_string, error;
+  FinishReason finish = FinishReason::kNone;
+  int64_t outputs = 0;
+
+  void add(const Output& output) {
+    tokens.insert(tokens.end(), output.tokens.begin(), output.tokens.end());
+    logprobs.insert(logprobs.end(), output.logprobs.begin(), output.logprobs.end());
+    text += output.text;
+    stop_string = output.stop_string;
+    error = output.error;
+    finish = output.finish;
+    ++outputs;
+  }
+};
+
+}  // namespace nibble::engine
