@@ -189,6 +189,7 @@ void serve(const ServeOptions& o) {
     options.max_sequences = std::max(options.max_sequences, row.concurrency);
   }
   if (options.context == 0) options.context = longest;
+  options.checkpoint_bytes = 0;  // rows have the same prompts: one would begin from what another has computed
   const auto svg = open_svg(o.svg);
   ProgressBar bar;
   options.progress = [&bar](std::string_view phase, int done, int total) { bar.update(phase, done, total); };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/open_device.h"
+#include "cache/prefix_index.h"
 #include "checkpoint/summary.h"
 #include "cli/commands.h"
 #include "cli/common.h"
@@ -124,12 +125,14 @@ Decision explain_cache(const Options& o, const Checkpoint& c) {
   const engine::Capacity capacity = engine::plan_capacity({.context = o.model.context,
                                                            .model_context = f.max_position_embeddings,
                                                            .sequences = o.sequences,
+                                                           .checkpoint_bytes = -1,
                                                            .available_bytes = available},
                                                           shape);
   const int64_t slots = o.sequences * shape.bytes_per_slot(), pages = capacity.pages * shape.bytes_per_page();
+  const int64_t copy = cache::PrefixIndex::bytes_per_checkpoint(shape);
   const bool whole = capacity.context == f.max_position_embeddings;
   return {.name = "cache",
-          .value = with_commas(slots + pages) + " bytes",
+          .value = with_commas(slots + pages + capacity.checkpoints * copy) + " bytes",
           .how = "auto",
           .why = fmt::format("what {} sequence{} can need, at most half of the {} bytes available", o.sequences,
                              o.sequences == 1 ? "" : "s", with_commas(available)),
@@ -144,6 +147,10 @@ Decision explain_cache(const Options& o, const Checkpoint& c) {
                .value = fmt::format("{} of {} bytes", o.sequences, with_commas(shape.bytes_per_slot())),
                .how = "fixed",
                .why = "one a sequence: KDA state, windows, records of the open segment"},
+              {.name = "checkpoints",
+               .value = fmt::format("{} of {} bytes", capacity.checkpoints, with_commas(copy)),
+               .how = capacity.checkpoints > 0 ? "auto" : "off",
+               .why = "copies of KDA state that later prompts begin from: a quarter of the cache at most"},
               {.name = "pages",
                .value = fmt::format("{} of {} bytes", with_commas(capacity.pages), with_commas(shape.bytes_per_page())),
                .how = "fixed",

@@ -6,15 +6,9 @@
 #include "ops/sequences.h"
 
 namespace nibble::plan {
-namespace {
-
-int64_t pages_of(int64_t tokens) { return (tokens + ops::kPageTokens - 1) / ops::kPageTokens; }
-
-}  // namespace
-
 int64_t sequences_that_fit(const Footprint& f, int64_t memory_bytes, int64_t context) {
   const int64_t left = memory_bytes - f.rank_total.stored;
-  const int64_t each = f.sequence.slot() + pages_of(context) * f.sequence.per_page;
+  const int64_t each = f.sequence.slot() + cache::pages_of(context) * f.sequence.per_page;
   return left <= 0 || each <= 0 ? 0 : left / each;
 }
 
