@@ -49,10 +49,6 @@ Draw draw_of(const std::string& stem, const Slot& slot) {
 
 }  // namespace
 
-bool stored_as_bf16(std::string_view stem, const Slot& slot) {
-  return slot.storage == Storage::kNorm && !stem.ends_with("o_norm");
-}
-
 SynthWeights::Pool SynthWeights::make_pool(int64_t cols) const {
   std::vector<float> values(static_cast<size_t>(kPoolValues));
   const float deviation = 1.0f / std::sqrt(static_cast<float>(cols));

@@ -18,9 +18,6 @@
 
 namespace nibble::checkpoint {
 
-// Whether the published files hold this vector in BF16; all others are F32, o_norm among them.
-bool stored_as_bf16(std::string_view stem, const Slot& slot);
-
 class SynthWeights {
  public:
   SynthWeights(const TensorPlan& plan, fp4::WeightFormat format, uint64_t seed)

@@ -170,6 +170,10 @@ bool applies(const Field& field, const Config& c, int64_t layer) {
 
 }  // namespace
 
+bool stored_as_bf16(std::string_view stem, const Slot& slot) {
+  return slot.storage == Storage::kNorm && !stem.ends_with("o_norm");
+}
+
 std::string_view name_of(Part part) { return kPartNames[static_cast<size_t>(part)]; }
 std::string_view name_of(ModelPart part) { return kModelPartNames[static_cast<size_t>(part)]; }
 

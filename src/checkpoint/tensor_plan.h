@@ -45,6 +45,9 @@ struct Slot {
   bool bare = false;           // published without ".weight": A_log, dt_bias, e_score_correction_bias
 };
 
+// Whether the published files hold this vector in BF16; all others are F32, o_norm among them.
+bool stored_as_bf16(std::string_view stem, const Slot& slot);
+
 // Which part of the model a slot belongs to, for reports.
 enum class ModelPart : uint8_t {
   kEmbedding,

@@ -7,11 +7,14 @@ class App;
 
 namespace nibble::cli {
 
+void add_bench(CLI::App& app);
 void add_chat(CLI::App& app);
 void add_eval(CLI::App& app);
+void add_explain(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_ops(CLI::App& app);
+void add_plan(CLI::App& app);
 void add_score(CLI::App& app);
 void add_synth(CLI::App& app);
 

@@ -12,6 +12,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/summary.h"
 #include "cli/commands.h"
+#include "cli/output.h"
 
 namespace nibble::cli {
 namespace {
@@ -25,12 +26,6 @@ struct Options {
   std::string model;
   bool json = false, tensors = false, scales = false;
 };
-
-std::string with_commas(int64_t value) {
-  std::string digits = std::to_string(value);
-  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), ",");
-  return digits;
-}
 
 // "[3584, 1536]"
 std::string shape_text(const std::vector<int64_t>& shape) { return ordered_json(shape).dump(-1, ' '); }

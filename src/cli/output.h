@@ -1,7 +1,9 @@
 // Standard output, with its failures seen.
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 
 namespace nibble::cli {
@@ -17,5 +19,8 @@ void print(std::string_view text);
 // Throws OutputClosed where nobody reads any more, std::runtime_error for any other failure of this or an earlier
 // write.
 void flush_output();
+
+// 1234567 -> "1,234,567"
+std::string with_commas(int64_t value);
 
 }  // namespace nibble::cli

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 
 #include "base/error.h"
@@ -113,6 +114,34 @@ uint64_t parse_seed(std::string_view flag, std::string_view text) {
                    .fix = fmt::format("{} 1", flag)});
   }
   return seed;
+}
+
+int64_t parse_bytes(std::string_view flag, std::string_view text) {
+  constexpr std::string_view kUnits = "kmgt";
+  std::string_view digits = text;
+  bool decimal = false;
+  if (digits.size() > 2 && digits.ends_with('B')) {  // "64GB" is 64e9, "64GiB" what it says
+    digits.remove_suffix(1);
+    decimal = !digits.ends_with('i');
+    if (!decimal) digits.remove_suffix(1);
+  }
+  double factor = 1.0;
+  const char last = digits.empty() ? '\0' : digits.back();
+  const size_t unit = kUnits.find(static_cast<char>(last | 0x20));
+  if (unit != kUnits.npos) {
+    decimal = decimal || kUnits.find(last) != kUnits.npos;
+    factor = std::pow(decimal ? 1000.0 : 1024.0, static_cast<double>(unit + 1));
+    digits.remove_suffix(1);
+  }
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size() || !(value >= 0.0) || value * factor > 9e18) {
+    throw Refusal({.what = std::string(flag) + " " + std::string(text),
+                   .seen = shortened(text),
+                   .rule = "a number of bytes, with K, M, G or T for 1,024s and k, m, g or t for 1,000s",
+                   .fix = std::string(flag) + " 64G"});
+  }
+  return static_cast<int64_t>(value * factor);
 }
 
 }  // namespace nibble::cli

@@ -15,6 +15,9 @@ std::string shortened(std::string_view text);
 // flag's name.
 int64_t parse_count(std::string_view flag, std::string_view text);
 
+// Bytes: "64G" (GiB, as memory is sold), "64g" or "64GB" (1e9 bytes); K, M, T and k, m, t likewise; fractions too.
+int64_t parse_bytes(std::string_view flag, std::string_view text);
+
 struct Range {
   double low, high;
   bool open = false;  // low itself is not in it

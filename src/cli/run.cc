@@ -82,6 +82,9 @@ void add_commands(CLI::App& app) {
   add_generate(app);
   add_score(app);
   add_eval(app);
+  add_bench(app);
+  add_plan(app);
+  add_explain(app);
   add_inspect(app);
   add_ops(app);
   add_synth(app);

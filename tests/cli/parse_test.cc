@@ -55,6 +55,24 @@ TEST(ParseCount, RefusesTheRest) {
   }
 }
 
+TEST(ParseBytes, TakesUnits) {
+  EXPECT_EQ(parse_bytes("--memory", "0"), 0);
+  EXPECT_EQ(parse_bytes("--memory", "123"), 123);
+  EXPECT_EQ(parse_bytes("--memory", "64G"), int64_t{64} << 30);
+  EXPECT_EQ(parse_bytes("--memory", "64GiB"), int64_t{64} << 30);
+  EXPECT_EQ(parse_bytes("--memory", "64g"), 64'000'000'000);
+  EXPECT_EQ(parse_bytes("--memory", "64GB"), 64'000'000'000);
+  EXPECT_EQ(parse_bytes("--memory", "1.5T"), int64_t{3} << 39);
+  EXPECT_EQ(parse_bytes("--memory", "2K"), 2048);
+  EXPECT_EQ(parse_bytes("--memory", "2m"), 2'000'000);
+}
+
+TEST(ParseBytes, RefusesTheRest) {
+  for (const char* text : {"", "G", "-1", "+1", "nan", "inf", "1X", "1GG", " 1", "1 G", "1e30", "0x10", "GB", "iB"}) {
+    EXPECT_THROW(parse_bytes("--memory", text), Refusal) << text;
+  }
+}
+
 TEST(ParseReal, HoldsToTheRange) {
   EXPECT_EQ(parse_real("--temp", "0", {0, 100}), 0.0);
   EXPECT_EQ(parse_real("--temp", "0.25", {0, 100}), 0.25);
