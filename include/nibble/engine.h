@@ -35,11 +35,11 @@ struct EngineOptions {
   int64_t step_tokens = 256;   // rows a step may have: longer prompts go in chunks
   int64_t cache_bytes = 0;     // for all state of all sequences; 0: what they can need, but no more than half of what
                                // the machine has free
-  int64_t checkpoint_bytes = -1;  // of cache_bytes, for copies of state that later prompts begin from; 0: no reuse;
-                                  // -1: a quarter at most
-  int64_t checkpoint_interval = 1024;  // tokens between such copies within a long prompt, a multiple of 64
-  int64_t suspended_bytes = -1;        // of host memory, besides cache_bytes and only while it is needed, for requests
-                                       // that had to make way; those that do not fit run anew. -1: half of cache_bytes
+  int64_t checkpoint_bytes = -1;      // of cache_bytes, for copies of state that later prompts begin from; 0: no reuse;
+                                      // -1: a quarter at most
+  int64_t checkpoint_interval = 256;  // tokens between such copies within a long prompt, a multiple of 64
+  int64_t suspended_bytes = -1;       // of host memory, besides cache_bytes and only while it is needed, for requests
+                                      // that had to make way; those that do not fit run anew. -1: half of cache_bytes
   Precision precision = Precision::kBf16;
   std::string mla_form = "absorbed";                                          // or "expanded"
   std::function<void(std::string_view phase, int done, int total)> progress;  // while loading

@@ -13,7 +13,7 @@ struct Transcript {
   std::vector<TokenLogprob> logprobs;
   std::string text, stop_string, error;
   FinishReason finish = FinishReason::kNone;
-  int64_t outputs = 0;
+  int64_t outputs = 0, cached_tokens = 0;
 
   void add(const Output& output) {
     tokens.insert(tokens.end(), output.tokens.begin(), output.tokens.end());
@@ -22,6 +22,7 @@ struct Transcript {
     stop_string = output.stop_string;
     error = output.error;
     finish = output.finish;
+    cached_tokens = output.cached_tokens;
     ++outputs;
   }
 };
