@@ -63,6 +63,7 @@ struct Request {
   std::vector<int32_t> stop_ids;                                  // besides the model's own
   std::vector<std::string> stop_strings;                          // matched on the generated text; not part of it
   int32_t top_logprobs = -1;                                      // alternatives a token; -1: no logprobs at all
+  int32_t prompt_logprobs = -1;                                   // the same for the prompt, which is then run whole
   int32_t choices = 1;                                            // completions of the one prompt
   int32_t priority = 0;                                           // higher goes first; equals go in order of arrival
   std::optional<std::chrono::steady_clock::time_point> deadline;  // ended with kDeadline where it takes longer
@@ -85,6 +86,8 @@ struct Output {
   std::string text;                           // of the tokens, whole characters, without control tokens and without
                                               // what is, or may yet become, a stop string
   std::vector<TokenLogprob> logprobs;         // as many as tokens, where asked for
+  std::vector<TokenLogprob> prompt_logprobs;  // of the prompt's next tokens, from its second on, where asked for: come
+                                              // in outputs of their own before the first token's
   FinishReason finish = FinishReason::kNone;  // the last output of a choice says why it ended
   std::string error;                          // for kError
   std::string stop_string;                    // the one that matched

@@ -12,7 +12,8 @@ int64_t rounded_up(int64_t tokens) { return cache::pages_of(tokens) * ops::kPage
 }  // namespace
 
 cache::PrefixIndex::Hit Reuse::begin(Completion& c) {
-  const auto hit = index_.find(c.tokens, static_cast<int64_t>(c.tokens.size()) - 1);  // one row has to be run
+  const int64_t most = static_cast<int64_t>(c.tokens.size()) - 1;  // one row has to be run
+  const auto hit = index_.find(c.tokens, c.scores_prompt() ? c.prompt_scored : most);
   index_.share(hit, c.sequence);
   return hit;
 }
