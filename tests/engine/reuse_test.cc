@@ -219,11 +219,28 @@ TEST_F(ReuseTest, NothingIsReusedOfAFailedRequest) {
   }
 }
 
+// It takes its checkpoint, and another comes with the same prompt, before a token has shown that its state is bad.
+TEST_F(ReuseTest, WhatIsNotProvenIsInNobodysReach) {
+  const Request r = probe(random_tokens(200));
+  const Engine::Id bad = submit(r);
+  loop_->step();
+  loop_->step();
+  const View1<float> state = runner_->cache().kda(4).state;
+  std::fill_n(state.data, state.size / 4, std::nanf(""));  // the first of four slots
+  loop_->step();
+  loop_->step();
+  const Engine::Id good = submit(r);
+  run_to_end();
+  EXPECT_EQ(of(bad).finish, FinishReason::kError);
+  EXPECT_EQ(of(good).cached_tokens, 0);
+  expect_same(of(good), cold(r));
+}
+
 TEST_F(ReuseTest, ACancelledPromptIsNotBelieved) {
   const Request r = probe(random_tokens(200));
   const Engine::Id id = submit(r);
-  loop_->step();
-  loop_->step();
+  for (int i = 0; i < 4; ++i) loop_->step();  // up to its checkpoint
+  EXPECT_EQ(of(id).outputs, 0);
   loop_->cancel(id);
   EXPECT_EQ(loop_->stats().checkpoints, 0);
   EXPECT_EQ(loop_->stats().pages_free, loop_->stats().pages_total);
