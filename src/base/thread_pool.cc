@@ -3,62 +3,87 @@
 #include "base/error.h"
 
 namespace nibble {
+namespace {
 
-ThreadPool::ThreadPool(int threads) : size_(threads) {
+// How long a thread looks before it sleeps: some 20 us, longer than the gap between two ops of a step, shorter than
+// what anybody else would notice.
+constexpr int kLooks = 1000;
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Returns once `value` is no longer `old`.
+template <class T>
+void await_change(const std::atomic<T>& value, T old) {
+  for (int i = 0; i < kLooks; ++i) {
+    if (value.load(std::memory_order_acquire) != old) return;
+    pause();
+  }
+  value.wait(old, std::memory_order_acquire);
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(int threads) : size_(threads), shares_(static_cast<size_t>(threads > 0 ? threads : 0)) {
   if (threads < 1) throw ContractError("ThreadPool: at least one thread");
   for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
 }
 
 ThreadPool::~ThreadPool() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.notify_all();
+  stopping_.store(true, std::memory_order_relaxed);
+  round_.fetch_add(1, std::memory_order_release);
+  round_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
-void ThreadPool::run_share(int worker) const {
-  const int64_t parts = size();
-  const int64_t begin = count_ * worker / parts, end = count_ * (worker + 1) / parts;
-  if (begin < end) range_(context_, begin, end, worker);
+// The shares of `round` that nobody has taken, from `first` on and round again.
+void ThreadPool::take_shares(uint32_t round, int first) {
+  for (int i = 0; i < size_; ++i) {
+    const int share = first + i < size_ ? first + i : first + i - size_;
+    uint32_t before = round - 1;
+    if (!shares_[static_cast<size_t>(share)].taken_in.compare_exchange_strong(before, round,
+                                                                              std::memory_order_relaxed)) {
+      continue;
+    }
+    const int64_t count = count_.load(std::memory_order_relaxed);
+    const int64_t begin = count * share / size_, end = count * (share + 1) / size_;
+    if (begin < end) {
+      range_.load(std::memory_order_relaxed)(context_.load(std::memory_order_relaxed), begin, end, share);
+    }
+    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
+  }
 }
 
 void ThreadPool::run(int64_t count, Range range, const void* context) {
   if (count <= 0) return;
-  if (workers_.empty() || count == 1) {
+  if (size_ == 1 || count == 1) {
     range(context, 0, count, 0);
     return;
   }
-  {
-    const std::lock_guard lock(mutex_);
-    range_ = range;
-    context_ = context;
-    count_ = count;
-    pending_ = static_cast<int>(workers_.size());
-    ++round_;
-  }
-  wake_.notify_all();
-  run_share(0);
-  std::unique_lock lock(mutex_);
-  finished_.wait(lock, [this] { return pending_ == 0; });
+  range_.store(range, std::memory_order_relaxed);
+  context_.store(context, std::memory_order_relaxed);
+  count_.store(count, std::memory_order_relaxed);
+  unfinished_.store(size_, std::memory_order_relaxed);
+  const uint32_t round = round_.load(std::memory_order_relaxed) + 1;
+  round_.store(round, std::memory_order_release);
+  round_.notify_all();
+  take_shares(round, 0);
+  for (int left; (left = unfinished_.load(std::memory_order_acquire)) != 0;) await_change(unfinished_, left);
 }
 
 void ThreadPool::work(int worker) {
-  uint64_t seen = 0;
-  for (;;) {
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return stopping_ || round_ != seen; });
-      if (stopping_) return;
-      seen = round_;
-    }
-    run_share(worker);
-    {
-      const std::lock_guard lock(mutex_);
-      --pending_;
-    }
-    finished_.notify_one();
+  for (uint32_t seen = 0;;) {
+    await_change(round_, seen);
+    const uint32_t round = round_.load(std::memory_order_acquire);
+    if (stopping_.load(std::memory_order_relaxed)) return;
+    if (round == seen) continue;
+    seen = round;
+    take_shares(round, worker);
   }
 }
 

@@ -1,16 +1,17 @@
 // A fixed set of threads that run one parallel loop at a time.
 #pragma once
 
-#include <condition_variable>
+#include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 namespace nibble {
 
 // Splits are static and by index, and no kernel lets two tasks add to one number, so results do not depend on how many
-// threads there are. Not re-entrant: a task must not start another loop on the same pool.
+// threads there are. Which thread runs a share is open: each begins with its own, so that it finds what it left in its
+// caches, and then takes what nobody has begun. The caller therefore never waits for a thread that the system has not
+// yet let run, on a busy machine above all. Not re-entrant: a task must not start another loop on the same pool.
 class ThreadPool {
  public:
   explicit ThreadPool(int threads);  // the caller counts as one; threads >= 1
@@ -20,8 +21,8 @@ class ThreadPool {
 
   [[gnu::always_inline]] int size() const { return size_; }
 
-  // Runs body(begin, end, worker) over [0, count) cut into at most size() ranges; worker is in [0, size()). Returns
-  // when all are done. `body` must not throw.
+  // Runs body(begin, end, worker) over [0, count) cut into at most size() ranges; worker is in [0, size()), and no
+  // two ranges have the same. Returns when all are done. `body` must not throw.
   template <class Body>
   [[gnu::always_inline]] void parallel_for(int64_t count, const Body& body) {
     run(
@@ -34,20 +35,26 @@ class ThreadPool {
 
  private:
   using Range = void (*)(const void* context, int64_t begin, int64_t end, int worker);
+  // One share of the loop. `taken_in` is the round that it was last taken in: a compare-and-exchange from the round
+  // before gives it to one thread, and fails for one that is late with an older round.
+  struct alignas(64) Share {
+    std::atomic<uint32_t> taken_in = 0;
+  };
   void run(int64_t count, Range range, const void* context);
   void work(int worker);
-  void run_share(int worker) const;
+  void take_shares(uint32_t round, int first);
 
   int size_;
-  std::vector<std::thread> workers_;
-  std::mutex mutex_;
-  std::condition_variable wake_, finished_;
-  Range range_ = nullptr;
-  const void* context_ = nullptr;
-  int64_t count_ = 0;
-  uint64_t round_ = 0;
-  int pending_ = 0;
-  bool stopping_ = false;
+  std::vector<Share> shares_;
+  // The loop, written before its round begins. Whoever has taken a share may read it, for the round cannot end before
+  // that share is done.
+  std::atomic<Range> range_ = nullptr;
+  std::atomic<const void*> context_ = nullptr;
+  std::atomic<int64_t> count_ = 0;
+  alignas(64) std::atomic<uint32_t> round_ = 0;
+  alignas(64) std::atomic<int> unfinished_ = 0;
+  std::atomic<bool> stopping_ = false;
+  std::vector<std::thread> workers_;  // last, so that all else is there when they begin
 };
 
 }  // namespace nibble

@@ -97,7 +97,7 @@ class Layout {
     add(slot, Part::kInputGlobalScale, FileDType::kF32, {1});
   }
 
-  // Sizes as published (docs/model.md 1.4): 27 blocks of 1024, patches of 14, a projector to the hidden width.
+  // Sizes as published (docs/model.md 2): 27 blocks of 1024, patches of 14, a projector to the hidden width.
   void add_vision() {
     std::vector<Tensor>& out = shards_.back().tensors;
     const auto tensor = [&](std::string name, std::vector<int64_t> shape) {

@@ -128,7 +128,7 @@ void Chat::turn(const std::string& line) {
   try {
     answered = answer();
   } catch (const Refusal& refusal) {  // text that is no UTF-8: the next line may be better
-    note("refused: " + one_line(refusal));
+    note(one_line(refusal));
   }
   if (answered) return;
   messages_.pop_back();

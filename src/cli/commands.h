@@ -8,6 +8,7 @@ class App;
 namespace nibble::cli {
 
 void add_chat(CLI::App& app);
+void add_eval(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_ops(CLI::App& app);

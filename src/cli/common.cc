@@ -12,17 +12,19 @@
 namespace nibble::cli {
 
 void add_device_options(CLI::App& command, ModelOptions& options) {
-  command.add_option("--device", options.device, "cpu, or auto")->envname("NIBBLE_DEVICE")->capture_default_str();
+  command.add_option("--device", options.device, "cpu, or auto for the best there is")
+      ->envname("NIBBLE_DEVICE")
+      ->capture_default_str();
   command.add_option("--isa", options.isa, "CPU kernels: portable, avx2 or avx512 (default: the best of the machine)")
       ->envname("NIBBLE_ISA");
-  command.add_option("--require", options.require, "fail unless the kernels in use are these: avx2, avx512, cpu");
+  command.add_option("--require", options.require, "Fail unless the kernels in use are these: avx2, avx512, cpu");
   command
       .add_option_function<std::string>(
           "-t,--threads",
           [&options](const std::string& text) {
             const int64_t threads = parse_count("--threads", text);
-            if (threads > 4096) {
-              throw Refusal({"--threads " + text, text + " threads", "at most 4096 threads", "leave --threads out"});
+            if (threads > 1024) {
+              throw Refusal({"--threads " + text, text + " threads", "at most 1024 threads", "leave --threads out"});
             }
             options.threads = static_cast<int>(threads);
           },
@@ -32,18 +34,18 @@ void add_device_options(CLI::App& command, ModelOptions& options) {
 
 void add_model_options(CLI::App& command, ModelOptions& options, const char* precision) {
   options.precision = precision;
-  command.add_option("-m,--model,model", options.model, "checkpoint directory, as published")->envname("NIBBLE_MODEL");
+  command.add_option("-m,--model,model", options.model, "Checkpoint directory, as published")->envname("NIBBLE_MODEL");
   command.add_option_function<std::string>(
       "-c,--ctx-size,--max-model-len",
       [&options](const std::string& text) { options.context = parse_count("--ctx-size", text); },
-      "tokens a sequence may reach, e.g. 32k (default: what the model allows)");
-  command.add_option("--precision", options.precision, "activations: exact (fp32) or bf16, as published")
+      "Tokens a sequence may reach, e.g. 32k (default: what the model allows)");
+  command.add_option("--precision", options.precision, "Activations: exact (fp32) or bf16, as published")
       ->check(CLI::IsMember({"exact", "bf16"}))
       ->capture_default_str();
-  command.add_option("--mla", options.mla_form, "form of the attention product: absorbed or expanded")
+  command.add_option("--mla", options.mla_form, "Form of the attention product: absorbed or expanded")
       ->check(CLI::IsMember({"absorbed", "expanded"}))
       ->capture_default_str();
-  command.add_flag("-v,--verbose", options.verbose, "figures on stderr, on a terminal or not");
+  command.add_flag("-v,--verbose", options.verbose, "Figures on stderr after each answer");
   add_device_options(command, options);
 }
 
@@ -82,8 +84,9 @@ std::unique_ptr<Device> open_device(const ModelOptions& options) {
 }
 
 EngineOptions engine_options(const ModelOptions& options) {
+  const std::filesystem::path directory = model_directory(options);
   open_device(options);  // for what it refuses, before a model is loaded
-  return {.model = model_directory(options),
+  return {.model = directory,
           .device = options.device == "auto" ? "cpu" : options.device,
           .isa = options.isa,
           .threads = options.threads,

@@ -121,7 +121,7 @@ void inspect(const Options& options) {
 void add_inspect(CLI::App& app) {
   CLI::App* command = app.add_subcommand("inspect", "Say what a checkpoint is: layers, formats, sizes, what is wrong");
   const auto options = std::make_shared<Options>();
-  command->add_option("-m,--model", options->model, "Checkpoint directory")->required();
+  command->add_option("-m,--model,model", options->model, "Checkpoint directory")->required();
   command->add_flag("--json", options->json, "Print one JSON object");
   command->add_flag("--tensors", options->tensors, "List every tensor too");
   command->add_flag("--scales", options->scales, "Read every quantisation scale and refuse what is no number");

@@ -18,24 +18,6 @@ namespace {
       {.what = "the prompt", .seen = seen, .rule = "it comes from one of " + flags, .fix = "-p \"some text\""});
 }
 
-// Ids that end where a chat's prompt does, in an open think or response element, are a chat's prompt.
-text::Channel channel_of(const std::vector<int32_t>& ids, const text::Tokenizer& tokenizer) {
-  const auto id_of = [&](const char* name) { return tokenizer.control_id(name); };
-  if (ids.empty() || id_of("<|sep|>") != ids.back()) return text::Channel::kNone;
-  constexpr size_t kLongestTag = 8;  // "response", were it one token a byte
-  std::string tag;
-  for (size_t i = ids.size() - 1; i-- > 0 && ids.size() - i <= kLongestTag + 2;) {
-    if (id_of("<|open|>") == ids[i]) {
-      return tag == "think"      ? text::Channel::kThink
-             : tag == "response" ? text::Channel::kResponse
-                                 : text::Channel::kNone;
-    }
-    if (!tokenizer.contains(ids[i])) break;
-    tag.insert(0, tokenizer.bytes(ids[i]));
-  }
-  return text::Channel::kNone;
-}
-
 }  // namespace
 
 void add_prompt_options(CLI::App& command, PromptOptions& options, bool chat) {
@@ -109,7 +91,7 @@ Prompt encode_prompt(const PromptSource& source, const text::Tokenizer& tokenize
     const text::Prompt rendered = text::render(source.chat->messages, source.chat->options);
     return {.ids = text::encode(rendered.segments, tokenizer), .channel = rendered.channel};
   }
-  if (!source.ids.empty()) return {.ids = source.ids, .channel = channel_of(source.ids, tokenizer)};
+  if (!source.ids.empty()) return {.ids = source.ids, .channel = text::channel_of(source.ids, tokenizer)};
   return {.ids = tokenizer.encode(source.text)};
 }
 

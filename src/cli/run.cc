@@ -81,6 +81,7 @@ void add_commands(CLI::App& app) {
   add_chat(app);
   add_generate(app);
   add_score(app);
+  add_eval(app);
   add_inspect(app);
   add_ops(app);
   add_synth(app);
@@ -138,10 +139,7 @@ int parse_and_run(int argc, char** argv) {
 
 }  // namespace
 
-std::string one_line(const Refusal& refusal) {
-  const Refusal::Parts& parts = refusal.parts();
-  return flattened(fmt::format("{}: {}; {}; try: {}", parts.what, parts.seen, parts.rule, parts.fix));
-}
+std::string one_line(const Refusal& refusal) { return flattened(refusal.what()); }
 
 int run(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);  // a reader that left is a failed write, not the end of the process
@@ -150,7 +148,7 @@ int run(int argc, char** argv) {
     code = parse_and_run(argc, argv);
     flush_output();
   } catch (const Refusal& refusal) {
-    complain("refused: " + one_line(refusal));
+    complain(refusal.what());
     code = kRefused;
   } catch (const OutputClosed&) {  // `nibble ... | head`: nobody is left to tell
     code = kFailed;

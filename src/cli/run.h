@@ -10,7 +10,7 @@ namespace nibble::cli {
 // Never throws. What cannot run right is one line on stderr.
 int run(int argc, char** argv);
 
-// "WHAT: SEEN; RULE; try: FIX", on one line whatever is in it.
+// Its message, on one line whatever a user or a file put into it.
 std::string one_line(const Refusal& refusal);
 
 }  // namespace nibble::cli

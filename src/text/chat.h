@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -88,6 +89,8 @@ struct Prompt {
 
 Prompt render(const std::vector<Message>& messages, const RenderOptions& options);
 std::vector<int32_t> encode(const std::vector<Segment>& segments, const Tokenizer& tokenizer);
+// The same of a prompt that came as ids: those that end in an open think or response element are a chat's.
+Channel channel_of(std::span<const int32_t> prompt, const Tokenizer& tokenizer);
 std::string to_string(const std::vector<Segment>& segments);  // for logs and /apply-template; never to be tokenised
 
 }  // namespace nibble::text

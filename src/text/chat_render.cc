@@ -333,6 +333,21 @@ std::vector<int32_t> encode(const std::vector<Segment>& segments, const Tokenize
   return ids;
 }
 
+Channel channel_of(std::span<const int32_t> ids, const Tokenizer& tokenizer) {
+  const auto id_of = [&](const char* name) { return tokenizer.control_id(name); };
+  if (ids.empty() || id_of("<|sep|>") != ids.back()) return Channel::kNone;
+  constexpr size_t kLongestTag = 8;  // "response", were it one token a byte
+  std::string tag;
+  for (size_t i = ids.size() - 1; i-- > 0 && ids.size() - i <= kLongestTag + 2;) {
+    if (id_of("<|open|>") == ids[i]) {
+      return tag == "think" ? Channel::kThink : tag == "response" ? Channel::kResponse : Channel::kNone;
+    }
+    if (!tokenizer.contains(ids[i])) break;
+    tag.insert(0, tokenizer.bytes(ids[i]));
+  }
+  return Channel::kNone;
+}
+
 std::string to_string(const std::vector<Segment>& segments) {
   std::string out;
   for (const Segment& segment : segments) out += segment.text;

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "cli/program.h"
 
@@ -64,7 +63,7 @@ TEST(Refused, Devices) {
   expect_refused({flag("--require", "cuda"), "--require cuda"});
   expect_refused({flag("--require", "a"), "--require a"});  // part of a name is not the name
   expect_refused({flag("--threads", "-1"), "--threads -1"});
-  expect_refused({flag("--threads", "5000"), "--threads 5000"});
+  expect_refused({flag("--threads", "1025"), "--threads 1025"});
   expect_refused({flag("--threads", "two"), "--threads two"});
   expect_refused({flag("--ctx-size", "1g"), "--ctx-size 1g"});
   expect_refused({flag("--ctx-size", "5000"), "context 5000"});
@@ -124,6 +123,9 @@ TEST(Refused, Sampling) {
     expect_refused({flag("--logit-bias", text), "--logit-bias"});
   }
   expect_refused({flag("--logit-bias", "2048:1"), "logit_bias: id 2048"});
+  Arguments many = generate({"-p", "x"});
+  for (int i = 0; i < 1025; ++i) many.insert(many.end(), {"--logit-bias", std::to_string(i) + ":1"});
+  expect_refused({many, "logit_bias entries: 1025"});
 }
 
 TEST(Refused, Counts) {

@@ -13,8 +13,6 @@
 namespace nibble::engine {
 namespace {
 
-constexpr int64_t kProblems = 30;
-
 Request greedy(const Problem& problem) {
   Request r;
   r.prompt = problem.prompt;
@@ -23,9 +21,9 @@ Request greedy(const Problem& problem) {
   return r;
 }
 
-EngineOptions options_for(Precision precision, int64_t batch) {
+EngineOptions options_for(const std::string& format, Precision precision, int64_t batch) {
   EngineOptions o;
-  o.model = model_directory();
+  o.model = model_directory(format);
   o.max_sequences = batch;
   o.precision = precision;
   o.context = 512;
@@ -54,28 +52,32 @@ std::vector<std::vector<int32_t>> answer_all(Engine& engine, const std::vector<P
 
 struct GoldenCase {
   const char* name;
+  const char* format;
   Precision precision;
   int64_t batch;
+  int64_t problems;  // drawn from the 1,319
 };
 void PrintTo(const GoldenCase& c, std::ostream* out) { *out << c.name; }
 
 class GoldenAnswers : public ::testing::TestWithParam<GoldenCase> {};
 
 TEST_P(GoldenAnswers, AreTheReferences) {
-  const std::vector<Problem> problems = load_problems(kProblems);
-  Engine engine(options_for(GetParam().precision, GetParam().batch));
+  const GoldenCase& c = GetParam();
+  const std::vector<Problem> problems = draw_problems(c.problems, c.format, 17);
+  Engine engine(options_for(c.format, c.precision, c.batch));
   const auto tokens = answer_all(engine, problems);
-  for (size_t i = 0; i < problems.size(); ++i) EXPECT_EQ(tokens[i], problems[i].answer) << "problem " << i;
+  for (size_t i = 0; i < problems.size(); ++i) EXPECT_EQ(tokens[i], problems[i].answer) << "problem " << problems[i].id;
   const EngineStats stats = engine.stats();
   EXPECT_EQ(stats.pages_free, stats.pages_total);
   EXPECT_EQ(stats.slots_free, stats.slots_total);
 }
 
 INSTANTIATE_TEST_SUITE_P(Engine, GoldenAnswers,
-                         ::testing::Values(GoldenCase{"bf16_batch1", Precision::kBf16, 1},
-                                           GoldenCase{"bf16_batch8", Precision::kBf16, 8},
-                                           GoldenCase{"exact_batch1", Precision::kExact, 1},
-                                           GoldenCase{"exact_batch8", Precision::kExact, 8}),
+                         ::testing::Values(GoldenCase{"mxfp4_exact_batch1", "mxfp4", Precision::kExact, 1, 8},
+                                           GoldenCase{"mxfp4_exact_batch8", "mxfp4", Precision::kExact, 8, 100},
+                                           GoldenCase{"nvfp4_exact_batch8", "nvfp4", Precision::kExact, 8, 100},
+                                           GoldenCase{"mxfp4_bf16_batch8", "mxfp4", Precision::kBf16, 8, 10},
+                                           GoldenCase{"nvfp4_bf16_batch3", "nvfp4", Precision::kBf16, 3, 10}),
                          [](const auto& golden) { return golden.param.name; });
 
 }  // namespace

@@ -252,20 +252,19 @@ TEST(ChatRender, RefusesWhatCannotBeRendered) {
             "refused: messages: a message of role tool: no tool name, and tool_call_id \"x\" is no call of the last "
             "assistant turn; rule: a tool result is rendered with the name of its tool"
             "; try: send the tool_call_id of the call, or the tool's name as `name`");
-  EXPECT_EQ(
-      testing::refusal([] { rendered(with_hi(R"("tool_choice":"required")")); }),
-      "refused: tool_choice \"required\"\n  seen: no tools in the request\n"
-      "  rule: a call can be required only where a tool is declared\n  try:  declare tools, or leave tool_choice out");
+  EXPECT_EQ(testing::refusal([] { rendered(with_hi(R"("tool_choice":"required")")); }),
+            "refused: tool_choice \"required\": no tools in the request; "
+            "rule: a call can be required only where a tool is declared; try: declare tools, or leave tool_choice out");
   EXPECT_EQ(testing::refusal([] {
               rendered(with_hi(R"("tools":[{"function":{"name":"f"}}],"tool_choice":{"function":{"name":"g"}})"));
             }),
-            "refused: tool_choice: function \"g\"\n  seen: no tool of that name in tools\n"
-            "  rule: tool_choice names one of the declared tools\n"
-            "  try:  declare the function in tools, or name one that is there");
+            "refused: tool_choice: function \"g\": no tool of that name in tools; "
+            "rule: tool_choice names one of the declared tools; "
+            "try: declare the function in tools, or name one that is there");
   EXPECT_EQ(testing::refusal([] { rendered(with_hi(R"("continue_final_message":true)")); }),
-            "refused: continue_final_message true\n  seen: the last message is not an assistant's, or it calls tools\n"
-            "  rule: only an assistant's text can be continued\n"
-            "  try:  end messages with an assistant message that has content or reasoning_content only");
+            "refused: continue_final_message true: the last message is not an assistant's, or it calls tools; "
+            "rule: only an assistant's text can be continued; "
+            "try: end messages with an assistant message that has content or reasoning_content only");
 }
 
 TEST(ChatRender, GenerationPromptAndContinuation) {

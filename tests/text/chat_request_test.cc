@@ -76,11 +76,11 @@ TEST(ChatRequest, ThinkingSwitchesByPrecedence) {
 
 TEST(ChatRequest, RefusesByField) {
   EXPECT_EQ(refused_with(R"("thinking":{"effort":"medium"})"),
-            "refused: thinking.effort\n  seen: \"medium\"\n  rule: the model knows the efforts low, high and max\n"
-            "  try:  send \"low\", \"high\", \"max\" or null");
+            "refused: thinking.effort: \"medium\"; rule: the model knows the efforts low, high and max; "
+            "try: send \"low\", \"high\", \"max\" or null");
   EXPECT_EQ(refused_with(R"("reasoning_effort":"huge")"),
-            "refused: reasoning_effort\n  seen: \"huge\"\n"
-            "  rule: efforts are none, minimal, low, medium, high, xhigh and max\n  try:  send one of these");
+            "refused: reasoning_effort: \"huge\"; "
+            "rule: efforts are none, minimal, low, medium, high, xhigh and max; try: send one of these");
   struct Case {
     const char* json;
     const char* what;
@@ -110,7 +110,7 @@ TEST(ChatRequest, RefusesByField) {
   };
   for (const Case& c : cases) {
     const std::string text = refused(c.json);
-    EXPECT_EQ(text.rfind("refused: " + std::string(c.what) + "\n  seen: " + c.seen, 0), 0u) << c.json << "\n" << text;
+    EXPECT_EQ(text.rfind("refused: " + std::string(c.what) + ": " + c.seen, 0), 0u) << c.json << "\n" << text;
   }
   const std::vector<Case> fields = {
       {R"("thinking":true)", "thinking", "true"},
@@ -131,7 +131,7 @@ TEST(ChatRequest, RefusesByField) {
   };
   for (const Case& c : fields) {
     const std::string text = refused_with(c.json);
-    EXPECT_EQ(text.rfind("refused: " + std::string(c.what) + "\n  seen: " + c.seen, 0), 0u) << c.json << "\n" << text;
+    EXPECT_EQ(text.rfind("refused: " + std::string(c.what) + ": " + c.seen, 0), 0u) << c.json << "\n" << text;
   }
 }
 

@@ -26,20 +26,18 @@ TEST(GenerationDefaults, ReadsTheBundledAndThePublishedForm) {
 TEST(GenerationDefaults, RefusesByField) {
   const auto seen = [](const std::string& json) {
     const std::string text = testing::refusal([&] { parse_generation_defaults(json); });
-    return text.substr(0, text.find("\n  rule"));
+    return text.substr(0, text.find("; rule: "));
   };
   EXPECT_EQ(testing::refusal([] { parse_generation_defaults("nope"); }),
-            "refused: generation_config.json\n  seen: not a JSON object\n"
-            "  rule: generation defaults are read from a JSON object\n"
-            "  try:  correct the file, or download generation_config.json of this checkpoint again");
-  EXPECT_EQ(seen(R"({"eos_token_id": "x"})"), "refused: generation_config.json: eos_token_id\n  seen: \"x\"");
-  EXPECT_EQ(seen(R"({"eos_token_id": [1, -1]})"), "refused: generation_config.json: eos_token_id\n  seen: -1");
-  EXPECT_EQ(seen(R"({"eos_token_id": 1.5})"), "refused: generation_config.json: eos_token_id\n  seen: 1.5");
-  EXPECT_EQ(seen(R"({"eos_token_id": 99999999999})"),
-            "refused: generation_config.json: eos_token_id\n  seen: 99999999999");
-  EXPECT_EQ(seen(R"({"max_length": 0})"), "refused: generation_config.json: max_length\n  seen: 0");
-  EXPECT_EQ(seen(R"({"thinking_effort": "medium"})"),
-            "refused: generation_config.json: thinking_effort\n  seen: \"medium\"");
+            "refused: generation_config.json: not a JSON object; "
+            "rule: generation defaults are read from a JSON object; "
+            "try: correct the file, or download generation_config.json of this checkpoint again");
+  EXPECT_EQ(seen(R"({"eos_token_id": "x"})"), "refused: generation_config.json: eos_token_id: \"x\"");
+  EXPECT_EQ(seen(R"({"eos_token_id": [1, -1]})"), "refused: generation_config.json: eos_token_id: -1");
+  EXPECT_EQ(seen(R"({"eos_token_id": 1.5})"), "refused: generation_config.json: eos_token_id: 1.5");
+  EXPECT_EQ(seen(R"({"eos_token_id": 99999999999})"), "refused: generation_config.json: eos_token_id: 99999999999");
+  EXPECT_EQ(seen(R"({"max_length": 0})"), "refused: generation_config.json: max_length: 0");
+  EXPECT_EQ(seen(R"({"thinking_effort": "medium"})"), "refused: generation_config.json: thinking_effort: \"medium\"");
 }
 
 }  // namespace

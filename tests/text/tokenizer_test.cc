@@ -54,8 +54,8 @@ TEST(Tokenizer, RefusesIdsOutsideTheVocabulary) {
   EXPECT_EQ(testing::refusal([] {
               tiny().decode(Ids{1, 2048});
             }),
-            "refused: token id 2048\n  seen: a vocabulary of 2048 ids\n  rule: a token id is 0 to 2047\n"
-            "  try:  give ids made by this checkpoint's tokenizer");
+            "refused: token id 2048: a vocabulary of 2048 ids; rule: a token id is 0 to 2047; "
+            "try: give ids made by this checkpoint's tokenizer");
   EXPECT_THROW(tiny().bytes(-1), Refusal);
   EXPECT_FALSE(tiny().contains(-1));
   EXPECT_FALSE(tiny().is_control(2048));
