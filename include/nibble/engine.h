@@ -35,11 +35,11 @@ struct EngineOptions {
   int64_t step_tokens = 256;   // rows a step may have: longer prompts go in chunks
   int64_t cache_bytes = 0;     // for all state of all sequences; 0: what they can need, but no more than half of what
                                // the machine has free
-  int64_t checkpoint_bytes = -1;  // of cache_bytes, for copies of state that later prompts begin from; 0: no reuse;
-                                  // -1: a quarter at most
-  int64_t checkpoint_interval = 1024;  // tokens between such copies within a long prompt, a multiple of 64
-  int64_t suspended_bytes = -1;        // of host memory, besides cache_bytes and only while it is needed, for requests
-                                       // that had to make way; those that do not fit run anew. -1: half of cache_bytes
+  int64_t checkpoint_bytes = -1;      // of cache_bytes, for copies of state that later prompts begin from; 0: no reuse;
+                                      // -1: a quarter at most
+  int64_t checkpoint_interval = 256;  // tokens between such copies within a long prompt, a multiple of 64
+  int64_t suspended_bytes = -1;       // of host memory, besides cache_bytes and only while it is needed, for requests
+                                      // that had to make way; those that do not fit run anew. -1: half of cache_bytes
   Precision precision = Precision::kBf16;
   std::string mla_form = "absorbed";                                          // or "expanded"
   std::function<void(std::string_view phase, int done, int total)> progress;  // while loading
@@ -63,6 +63,7 @@ struct Request {
   std::vector<int32_t> stop_ids;                                  // besides the model's own
   std::vector<std::string> stop_strings;                          // matched on the generated text; not part of it
   int32_t top_logprobs = -1;                                      // alternatives a token; -1: no logprobs at all
+  int32_t prompt_logprobs = -1;                                   // the same for the prompt, which is then run whole
   int32_t choices = 1;                                            // completions of the one prompt
   int32_t priority = 0;                                           // higher goes first; equals go in order of arrival
   std::optional<std::chrono::steady_clock::time_point> deadline;  // ended with kDeadline where it takes longer
@@ -85,6 +86,8 @@ struct Output {
   std::string text;                           // of the tokens, whole characters, without control tokens and without
                                               // what is, or may yet become, a stop string
   std::vector<TokenLogprob> logprobs;         // as many as tokens, where asked for
+  std::vector<TokenLogprob> prompt_logprobs;  // of the prompt's next tokens, from its second on, where asked for: come
+                                              // in outputs of their own before the first token's
   FinishReason finish = FinishReason::kNone;  // the last output of a choice says why it ended
   std::string error;                          // for kError
   std::string stop_string;                    // the one that matched

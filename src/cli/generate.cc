@@ -70,6 +70,7 @@ Answer reply(Session& session, Request request, text::Channel channel, bool stre
 
 void generate(const Options& o) {
   EngineOptions options = engine_options(o.model);
+  options.checkpoint_bytes = 0;  // nobody comes after
   const PromptSource source = read_prompt(o.prompt, render_options(o.chat, options.model));
   ProgressBar bar;
   options.progress = [&bar](std::string_view phase, int done, int total) { bar.update(phase, done, total); };

@@ -49,8 +49,9 @@ Capacity plan_capacity(const CapacityRequest& r, const cache::Shape& shape) {
                    .fix = "fewer sequences at once, a shorter context, fewer bytes for checkpoints, or more memory for "
                           "the cache"});
   }
+  const int64_t kept = checkpoints > 0 ? 2 : 1;  // as many again for what is kept for reuse
   return {.context = context,
-          .pages = std::min(fitting, r.sequences * cache::pages_of(context)),
+          .pages = std::min(fitting, kept * r.sequences * cache::pages_of(context)),
           .checkpoints = checkpoints};
 }
 

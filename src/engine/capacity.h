@@ -19,7 +19,7 @@ struct CapacityRequest {
 
 struct Capacity {
   int64_t context = 0;  // tokens a sequence may reach
-  int64_t pages = 0;    // at least one sequence of that length, at most all of them
+  int64_t pages = 0;    // at least one sequence of that length, at most all of them, or with checkpoints twice that
   int64_t checkpoints = 0;
 };
 

@@ -137,6 +137,8 @@ std::vector<Output> Engine::run(Request request) {
     out.tokens.insert(out.tokens.end(), news.tokens.begin(), news.tokens.end());
     out.text += news.text;
     out.logprobs.insert(out.logprobs.end(), news.logprobs.begin(), news.logprobs.end());
+    out.prompt_logprobs.insert(out.prompt_logprobs.end(), news.prompt_logprobs.begin(), news.prompt_logprobs.end());
+    out.cached_tokens = news.cached_tokens;
     out.finish = news.finish;
     out.error = news.error;
     out.stop_string = news.stop_string;

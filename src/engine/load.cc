@@ -88,13 +88,16 @@ std::unique_ptr<Runner> make_runner(const EngineOptions& options, LoadedModel& l
                                           loaded.model.cache_shape(dtype));
   loaded.facts.context = capacity.context;
   const int64_t bias = config.vocab_size + kMaxLogitBias + 2 * kMaxStopIds;  // entries a sequence
+  // Logits of whole chunks, for who wants those of prompts, as far as they take little memory.
+  constexpr int64_t kLogitBytes = int64_t{32} << 20;
+  const int64_t chunk = std::min(options.step_tokens, kLogitBytes / (config.vocab_size * 4));
   const cache::Shape shape = loaded.model.cache_shape(dtype);
   const int64_t cache_bytes = capacity.pages * shape.bytes_per_page() + options.max_sequences * shape.bytes_per_slot();
   return std::make_unique<Runner>(
       *loaded.device, loaded.model,
       RunnerOptions{.limits = {.rows = std::max(options.step_tokens, options.max_sequences),
                                .sequences = options.max_sequences,
-                               .sampled = std::max(sampled_rows, options.max_sequences),
+                               .sampled = std::max({sampled_rows, options.max_sequences, chunk}),
                                .positions = capacity.context},
                     .pages = capacity.pages,
                     .dtype = dtype,

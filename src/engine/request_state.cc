@@ -89,6 +89,10 @@ void SeenTokens::add(int32_t id, bool generated) {
 Completion::Completion(RequestState& owner, int32_t choice_index, SeenTokens seen_tokens)
     : request(&owner), choice(choice_index), seen(std::move(seen_tokens)), stops(owner.request.stop_strings) {}
 
+bool Completion::scores_prompt() const {
+  return request->request.prompt_logprobs >= 0 && prompt_scored < prompt_size - 1;
+}
+
 std::unique_ptr<RequestState> make_request_state(Engine::Id id, Request request, Engine::Callback callback,
                                                  const ModelFacts& facts, uint64_t first_arrival) {
   auto state = std::make_unique<RequestState>();

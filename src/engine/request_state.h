@@ -59,6 +59,7 @@ struct Completion {
   int32_t left = -1;
   uint64_t left_serial = 0;
   int64_t cached_tokens = 0;  // of the prompt, that it did not run
+  int64_t prompt_scored = 0;  // rows of the prompt whose predictions have been told, where they were asked for
 
   SeenTokens seen;
   std::vector<int32_t> bias_ids;  // the request's, the never-sampled ids, then those that would stop it
@@ -72,6 +73,7 @@ struct Completion {
 
   Completion(RequestState& owner, int32_t choice, SeenTokens seen_tokens);
   int64_t generated() const { return static_cast<int64_t>(tokens.size()) - prompt_size; }
+  bool scores_prompt() const;  // all of its rows want logits
   int64_t pending() const { return static_cast<int64_t>(tokens.size()) - sequence.length; }
 };
 

@@ -12,7 +12,8 @@ int64_t rounded_up(int64_t tokens) { return cache::pages_of(tokens) * ops::kPage
 }  // namespace
 
 cache::PrefixIndex::Hit Reuse::begin(Completion& c) {
-  const auto hit = index_.find(c.tokens, static_cast<int64_t>(c.tokens.size()) - 1);  // one row has to be run
+  const int64_t most = static_cast<int64_t>(c.tokens.size()) - 1;  // one row has to be run
+  const auto hit = index_.find(c.tokens, c.scores_prompt() ? c.prompt_scored : most);
   index_.share(hit, c.sequence);
   return hit;
 }
@@ -28,32 +29,32 @@ void Reuse::begun(Completion& c, const cache::PrefixIndex::Hit& hit) {
   decide_positions(c, hit);
 }
 
-// Ascending, each worth its bytes, the one before the last token always among them.
+// Ascending. The one before the last token is always among them; the others where the prompt leaves room for them.
 void Reuse::decide_positions(Completion& c, const cache::PrefixIndex::Hit& hit) {
   std::vector<int64_t>& out = c.checkpoint_positions;
   out.clear();
   const int64_t last = c.prompt_size - 1;
   if (last - hit.length < kWorth) return;
   out.push_back(last);
-  const auto add = [&](int64_t position) {
-    const bool worth = position - hit.length >= kWorth && last - position >= kWorth;
-    const bool known = std::any_of(out.begin(), out.end(), [&](int64_t p) { return std::abs(p - position) < kWorth; });
+  const auto add = [&](int64_t position, int64_t apart) {
+    const bool worth = position - hit.length >= kWorth && position < last;
+    const bool known = std::any_of(out.begin(), out.end(), [&](int64_t p) { return std::abs(p - position) < apart; });
     if (worth && !known && out.size() < kMaxCheckpoints) out.push_back(position);
   };
   // No more than a few of all that there may be: one long prompt must not push out what others begin with.
   const int64_t share = index_.capacity() / 4;
-  if (share >= 1) add(hit.paged / ops::kPageTokens * ops::kPageTokens);
+  if (share >= 1) add(hit.paged / ops::kPageTokens * ops::kPageTokens, 1);
   if (share >= 2 && options_.turn_end >= 0) {
     const auto prompt = std::span<const int32_t>(c.tokens).first(static_cast<size_t>(c.prompt_size));
     const auto first = std::find(prompt.begin(), prompt.end(), options_.turn_end);
-    if (first != prompt.end()) add(first - prompt.begin() + 1);
+    if (first != prompt.end()) add(first - prompt.begin() + 1, 1);
     const auto final = std::find(prompt.rbegin(), prompt.rend(), options_.turn_end);
-    if (final != prompt.rend()) add(prompt.rend() - final);
+    if (final != prompt.rend()) add(prompt.rend() - final, 1);
   }
   const int64_t most = std::min<int64_t>(share, kMaxCheckpoints / 2);
   if (most >= 1) {
     const int64_t step = std::max(options_.interval, rounded_up(c.prompt_size / most));
-    for (int64_t at = step; at < last; at += step) add(at);
+    for (int64_t at = step; at < last; at += step) add(at, kWorth);
   }
   std::sort(out.begin(), out.end());
 }

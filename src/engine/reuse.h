@@ -15,8 +15,8 @@
 namespace nibble::engine {
 
 struct ReuseOptions {
-  int64_t interval = 1024;  // tokens between checkpoints within a prompt, a multiple of 64
-  int32_t turn_end = -1;    // the token that ends a turn; -1: none does
+  int64_t interval = 256;  // tokens between checkpoints within a prompt, a multiple of 64
+  int32_t turn_end = -1;   // the token that ends a turn; -1: none does
 };
 
 class Reuse {

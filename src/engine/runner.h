@@ -42,8 +42,8 @@ struct RunnerOptions {
   ops::MlaForm mla_form = ops::MlaForm::kAbsorbed;
   int64_t max_bias = 0;  // entries of seen_ids and bias_ids in one step, each
   // For who runs steps; the runner takes nothing for them.
-  int64_t checkpoints = 0, checkpoint_interval = 1024;  // of the prefix index
-  int64_t suspended_bytes = 0;                          // of host memory
+  int64_t checkpoints = 0, checkpoint_interval = 256;  // of the prefix index
+  int64_t suspended_bytes = 0;                         // of host memory
 };
 
 class Runner {

@@ -140,6 +140,7 @@ bool Scheduler::preempt_for(const Completion& c) {
 void Scheduler::share_rows() {
   planned_.clear();
   int64_t rows = limits_.step_rows, longer = 0;
+  int64_t logits = limits_.sampled_rows - running();  // beyond the one that each may want
   for (Completion* c : running_) {
     const bool one = reuse_.rows_allowed(*c) == 1 && rows > 0;
     longer += one ? 0 : 1;
@@ -152,10 +153,15 @@ void Scheduler::share_rows() {
     const int64_t share = std::max<int64_t>(1, rows / longer);
     longer = 0;
     for (PlannedRows& p : planned_) {
-      const int64_t allowed = reuse_.rows_allowed(*p.completion), more = std::min({share, rows, allowed - p.rows});
+      const int64_t allowed = reuse_.rows_allowed(*p.completion), own = p.rows == 0 ? 1 : 0;
+      int64_t more = std::min({share, rows, allowed - p.rows});
+      if (p.completion->scores_prompt()) {
+        more = std::min(more, logits + own);
+        logits -= std::max<int64_t>(0, more - own);
+      }
       p.rows += more;
       rows -= more;
-      longer += p.rows == allowed ? 0 : 1;
+      longer += more == 0 || p.rows == allowed ? 0 : 1;
     }
   }
   std::erase_if(planned_, [](const PlannedRows& p) { return p.rows == 0; });

@@ -31,6 +31,7 @@ struct PlannedRows {
 struct SchedulerLimits {
   int64_t step_rows = 256;
   int64_t sequences = 16;
+  int64_t sampled_rows = 16;    // whose logits are read; at least as many as sequences
   int64_t suspended_bytes = 0;  // of host memory, for the state of suspended completions
   int64_t expected = 1024;      // completions that may wait without allocating
 };

@@ -22,11 +22,12 @@ StepLoop::StepLoop(Runner& runner, const text::Tokenizer& tokenizer, const Model
       scheduler_(runner.cache(), reuse_,
                  {.step_rows = runner.options().limits.rows,
                   .sequences = runner.options().limits.sequences,
+                  .sampled_rows = runner.options().limits.sampled,
                   .suspended_bytes = runner.options().suspended_bytes}),
       sampler_(facts.vocabulary) {
   const auto sequences = static_cast<size_t>(runner.options().limits.sequences);
   batch_.reserve(sequences);
-  samples_.reserve(sequences);
+  samples_.reserve(static_cast<size_t>(runner.options().limits.sampled));
   sampled_.reserve(sequences);
   finished_.reserve(sequences);
   output_.tokens.reserve(1);
@@ -95,31 +96,64 @@ void StepLoop::run_planned(std::span<const PlannedRows> planned) {
   batch_.clear();
   samples_.clear();
   sampled_.clear();
-  bool logits_wanted = false;
-  for (const PlannedRows& p : planned) {
-    Completion& c = *p.completion;
-    batch_.push_back({.sequence = &c.sequence,
-                      .tokens = std::span<const int32_t>(c.tokens).subspan(static_cast<size_t>(c.sequence.length),
-                                                                           static_cast<size_t>(p.rows)),
-                      .sampled = p.last ? Sampled::kLast : Sampled::kNone});
-    stats_.prompt_tokens += std::min(p.rows, std::max<int64_t>(0, c.prompt_size - c.sequence.length));
-    if (!p.last) continue;
-    sampled_.push_back(&c);
-    samples_.push_back(sampler_.prepare(c));
-    logits_wanted = logits_wanted || c.request->request.top_logprobs >= 0;
-  }
+  for (const PlannedRows& p : planned) stage(p);
   runner_.forward(batch_);
   ++stats_.steps;
   for (const PlannedRows& p : planned) reuse_.take_due(*p.completion);
   if (sampled_.empty()) return;
 
-  const std::span<const float> logits = logits_wanted ? runner_.read_logits() : std::span<const float>();
+  const bool wanted = std::any_of(sampled_.begin(), sampled_.end(), [](const SampledRows& s) {
+    return s.scored || s.completion->request->request.top_logprobs >= 0;
+  });
+  const std::span<const float> logits = wanted ? runner_.read_logits() : std::span<const float>();
   const std::span<const Runner::Sample> drawn = runner_.sample(samples_);
   const auto width = static_cast<size_t>(facts_.vocabulary);
-  for (size_t i = 0; i < sampled_.size(); ++i) {
-    const bool wanted = sampled_[i]->request->request.top_logprobs >= 0;
-    commit(*sampled_[i], drawn[i], wanted ? logits.subspan(i * width, width) : std::span<const float>());
+  for (const SampledRows& s : sampled_) {
+    Completion& c = *s.completion;
+    const auto of_rows = wanted ? logits.subspan(s.first * width, s.count * width) : logits;
+    if (s.scored && !score_prompt(c, drawn.subspan(s.first, s.count), of_rows)) continue;
+    if (!s.last) continue;
+    const bool told = c.request->request.top_logprobs >= 0;
+    commit(c, drawn[s.first + s.count - 1], told ? of_rows.last(width) : std::span<const float>());
   }
+}
+
+void StepLoop::stage(const PlannedRows& p) {
+  Completion& c = *p.completion;
+  const auto rows = static_cast<size_t>(p.rows);
+  const bool scored = c.scores_prompt();
+  batch_.push_back({.sequence = &c.sequence,
+                    .tokens = std::span<const int32_t>(c.tokens).subspan(static_cast<size_t>(c.sequence.length), rows),
+                    .sampled = scored   ? Sampled::kAll
+                               : p.last ? Sampled::kLast
+                                        : Sampled::kNone});
+  stats_.prompt_tokens += std::min(p.rows, std::max<int64_t>(0, c.prompt_size - c.sequence.length));
+  if (!scored && !p.last) return;
+  const size_t first = samples_.size();
+  samples_.resize(first + (scored ? rows : 1));  // of prompts greedily: only whether the logits are good counts
+  if (p.last) samples_.back() = sampler_.prepare(c);
+  sampled_.push_back(
+      {.completion = &c, .first = first, .count = samples_.size() - first, .scored = scored, .last = p.last});
+}
+
+bool StepLoop::score_prompt(Completion& c, std::span<const Runner::Sample> drawn, std::span<const float> logits) {
+  const auto width = static_cast<size_t>(facts_.vocabulary);
+  Output output;
+  output.choice = c.choice;
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    const auto row = c.sequence.length - static_cast<int64_t>(drawn.size() - i);
+    if (drawn[i].bad_logits && row < c.prompt_size - 1) {
+      output.error = "the logits are not finite";
+      finish(c, FinishReason::kError, output);
+      return false;
+    }
+    if (row < c.prompt_scored || row >= c.prompt_size - 1) continue;  // told before it was run anew; or the answer's
+    token_logprob(logits.subspan(i * width, width), c.tokens[static_cast<size_t>(row) + 1],
+                  c.request->request.prompt_logprobs, logprob_order_, output.prompt_logprobs.emplace_back());
+    c.prompt_scored = row + 1;
+  }
+  if (!output.prompt_logprobs.empty()) deliver(c, output);
+  return true;
 }
 
 void StepLoop::commit(Completion& c, Runner::Sample sample, std::span<const float> logits) {
@@ -195,6 +229,7 @@ void StepLoop::end_all_of(RequestState& request, FinishReason reason, const std:
                   .tokens = {},
                   .text = {},
                   .logprobs = {},
+                  .prompt_logprobs = {},
                   .error = error,
                   .stop_string = {},
                   .cached_tokens = c->cached_tokens};

@@ -48,6 +48,9 @@ class StepLoop {
  private:
   void expire_deadlines();
   void run_planned(std::span<const PlannedRows> planned);
+  void stage(const PlannedRows& planned);
+  // Tells the predictions that rows of a prompt made for its next tokens. False where the completion ended with it.
+  bool score_prompt(Completion& completion, std::span<const Runner::Sample> drawn, std::span<const float> logits);
   void commit(Completion& completion, Runner::Sample sample, std::span<const float> logits);
   // Everything that a new token brings: text, stops, logprobs. True where the completion ends with it.
   bool append(Completion& completion, int32_t id, Output& output);
@@ -71,7 +74,13 @@ class StepLoop {
 
   std::vector<SequenceRows> batch_;
   std::vector<SampleRequest> samples_;
-  std::vector<Completion*> sampled_;
+  struct SampledRows {  // rows of a completion whose logits were computed
+    Completion* completion = nullptr;
+    size_t first = 0, count = 0;  // among all of the step's
+    bool scored = false;          // they are of a prompt whose predictions are wanted
+    bool last = false;            // and a token is drawn from the last
+  };
+  std::vector<SampledRows> sampled_;
   // Reused from token to token, so that a step does not allocate.
   Output output_;
   std::string text_;

@@ -71,6 +71,7 @@ void validate(const Request& r, const ModelFacts& facts) {
   check_count("stop_ids", static_cast<int64_t>(r.stop_ids.size()), 0, kMaxStopIds);
   check_count("stop_strings", static_cast<int64_t>(r.stop_strings.size()), 0, kMaxStopStrings);
   check_count("top_logprobs", r.top_logprobs, -1, facts.vocabulary);
+  check_count("prompt_logprobs", r.prompt_logprobs, -1, facts.vocabulary);
   check_count("choices", r.choices, 1, kMaxChoices);
 }
 

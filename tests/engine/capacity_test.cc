@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "cache/prefix_index.h"
 
 namespace nibble::engine {
 namespace {
@@ -50,6 +51,27 @@ TEST(Capacity, KeepsToTheBytesAsked) {
   EXPECT_LT(c.pages, 80);  // not all eight at full length
 }
 
+TEST(Capacity, SplitsOneBudgetInThree) {
+  const int64_t copy = cache::PrefixIndex::bytes_per_checkpoint(kK3);
+  EXPECT_EQ(copy, kK3.bytes_per_slot() + kK3.bytes_per_page());
+  CapacityRequest request = {
+      .context = 640, .model_context = 4096, .sequences = 2, .cache_bytes = 8 * kGB, .checkpoint_bytes = 3 * copy + 5};
+  Capacity c = plan_capacity(request, kK3);
+  EXPECT_EQ(c.checkpoints, 3);
+  EXPECT_EQ(c.pages, 2 * 2 * 10);
+  request.checkpoint_bytes = 0;
+  EXPECT_EQ(plan_capacity(request, kK3).checkpoints, 0);
+  EXPECT_EQ(plan_capacity(request, kK3).pages, 2 * 10);
+  request.checkpoint_bytes = -1;  // a quarter of what the slots leave
+  c = plan_capacity(request, kK3);
+  EXPECT_EQ(c.checkpoints, (8 * kGB - 2 * kK3.bytes_per_slot()) / 4 / copy);
+  EXPECT_LE(c.pages * kK3.bytes_per_page() + 2 * kK3.bytes_per_slot() + c.checkpoints * copy, 8 * kGB);
+  request.cache_bytes = 2 * kK3.bytes_per_slot() + 11 * kK3.bytes_per_page();  // nothing to spare
+  c = plan_capacity(request, kK3);
+  EXPECT_EQ(c.checkpoints, 0);
+  EXPECT_EQ(c.pages, 11);
+}
+
 TEST(Capacity, RefusesWhatCannotFit) {
   const auto refusal = [](const CapacityRequest& request) -> std::string {
     try {
@@ -64,6 +86,10 @@ TEST(Capacity, RefusesWhatCannotFit) {
             std::string::npos);
   EXPECT_NE(refusal({.model_context = 4096, .sequences = 64, .available_bytes = 2 * kGB}).find("for the cache"),
             std::string::npos);
+  const std::string split = refusal(
+      {.context = 4096, .model_context = 4096, .sequences = 2, .cache_bytes = 3 * kGB, .checkpoint_bytes = 3 * kGB});
+  EXPECT_NE(split.find(std::to_string(2 * kK3.bytes_per_slot())), std::string::npos) << split;
+  EXPECT_NE(split.find("checkpoints have"), std::string::npos) << split;
   EXPECT_NE(refusal({.context = 4096, .model_context = 4096, .sequences = 1, .cache_bytes = kK3.bytes_per_slot()})
                 .find("one sequence of that length needs"),
             std::string::npos);

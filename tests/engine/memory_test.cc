@@ -60,6 +60,55 @@ TEST_F(MemoryTest, AStepAllocatesNothing) {
   loop_->cancel_all();
 }
 
+// Requests come before the first step that is counted; in the steps they begin, some from what others left, share
+// pages, leave checkpoints, make others' room, and end.
+TEST_F(MemoryTest, NoStepOfAWholeLifeAllocates) {
+  const cache::Shape shape = [&] {
+    open({.max_sequences = 3});
+    return loaded_->model.cache_shape(DType::kBf16);
+  }();
+  open({.max_sequences = 3,
+        .step_tokens = 64,
+        .cache_bytes = 3 * shape.bytes_per_slot() + 12 * shape.bytes_per_page() +
+                       5 * cache::PrefixIndex::bytes_per_checkpoint(shape),
+        .checkpoint_bytes = 5 * cache::PrefixIndex::bytes_per_checkpoint(shape),
+        .suspended_bytes = 0});
+  const auto problems = load_problems(3);
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < 9; ++i) {
+      Request r = greedy(problems[static_cast<size_t>(i % 3)].prompt, 10);
+      r.prompt.insert(r.prompt.end(), problems[0].prompt.begin(), problems[0].prompt.end());
+      submit_quietly(std::move(r));
+    }
+    const int64_t before = testing::allocations(), bytes = testing::allocated_bytes();
+    while (loop_->step()) {
+    }
+    if (round == 0) continue;  // every kind of thing has happened once
+    EXPECT_EQ(testing::allocations(), before);
+    EXPECT_LT(testing::allocated_bytes(), bytes);  // they are gone
+  }
+  EXPECT_GT(loop_->stats().prefix_hit_tokens, 0);
+  EXPECT_GT(loop_->stats().pages_idle, 0);
+}
+
+TEST_F(MemoryTest, StaysFlatOverManyShortRequests) {
+  open({.max_sequences = 16, .step_tokens = 64});
+  const auto serve = [&](int requests) {
+    for (int i = 0; i < requests; ++i) {
+      Request r = greedy({i % 1700}, 1);
+      r.sampling.repetition_penalty = 1.1f;
+      r.stop_strings = {"a stop string that is too long for the string itself"};
+      submit_quietly(std::move(r));
+      if (i % 16 == 15) run_to_end();
+    }
+    run_to_end();
+    return testing::allocated_bytes();
+  };
+  const int64_t after_few = serve(320);
+  EXPECT_EQ(serve(3200), after_few);
+  EXPECT_EQ(tokens_, 3520);
+}
+
 TEST_F(MemoryTest, AStepWithAPromptAllocatesNothing) {
   open({.max_sequences = 2, .step_tokens = 8});
   Request r = greedy(load_problems(1).front().prompt);

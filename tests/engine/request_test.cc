@@ -136,6 +136,39 @@ TEST_F(RequestTest, LogprobsComeWithEachToken) {
   EXPECT_TRUE(run(request()).logprobs.empty());
 }
 
+TEST_F(RequestTest, PromptLogprobsAreThoseOfTheTokensThatFollow) {
+  // What the model says as an answer it must say of the same tokens in a prompt, bit for bit, from its second token on.
+  Request answer = request();
+  answer.top_logprobs = 3;
+  const Transcript said = run(answer);
+  Request whole = request();
+  whole.prompt.insert(whole.prompt.end(), said.tokens.begin(), said.tokens.end());
+  whole.prompt_logprobs = 3;
+  whole.max_tokens = 2;
+  whole.ignore_eos = true;
+  for (const int64_t step_tokens : {8, 64}) {
+    open({.max_sequences = 2, .step_tokens = step_tokens, .checkpoint_interval = 64});
+    run(request());  // something to reuse, which must not be
+    const Engine::Id id = submit(whole), beside = submit(request());
+    loop_->step();
+    loop_->step();
+    loop_->suspend(id);
+    run_to_end();
+    const auto& scored = of(id).prompt_logprobs;
+    ASSERT_EQ(scored.size(), whole.prompt.size() - 1);
+    for (size_t i = 0; i < scored.size(); ++i) EXPECT_EQ(scored[i].id, whole.prompt[i + 1]);
+    const size_t first = scored.size() - said.tokens.size();
+    for (size_t i = 0; i < said.tokens.size(); ++i) {
+      EXPECT_EQ(scored[first + i].logprob, said.logprobs[i].logprob) << "token " << i;
+      EXPECT_EQ(scored[first + i].top, said.logprobs[i].top) << "token " << i;
+    }
+    EXPECT_EQ(of(id).tokens.size(), 2u);
+    EXPECT_EQ(of(id).cached_tokens, 0);
+    EXPECT_EQ(of(beside).tokens, problem_.answer);
+    EXPECT_TRUE(of(beside).prompt_logprobs.empty());
+  }
+}
+
 TEST_F(RequestTest, SamplesDependOnTheSeedAlone) {
   Request r = request();
   r.sampling = {.temperature = 4.0f, .top_p = 1.0f, .seed = 42};  // hot: the bundled model is sure of what it says

@@ -135,6 +135,74 @@ TEST_F(SchedulerTest, PriorityGoesBeforeArrival) {
   EXPECT_EQ(rows_of(planned, usual), 0);
 }
 
+TEST_F(SchedulerTest, PagesComeAsTheyAreNeeded) {
+  make(20, {.step_rows = 256, .sequences = 4});
+  Completion& c = add(64, 1000);
+  run(scheduler_->plan());
+  EXPECT_EQ(cache_->free_pages(), 19);  // not the 17 that it may need one day
+  run(scheduler_->plan());
+  EXPECT_EQ(cache_->free_pages(), 18);
+  EXPECT_EQ(c.sequence.pages.size(), 2u);
+}
+
+TEST_F(SchedulerTest, WhoStartsLeavesAPageForEachThatMayGrow) {
+  make(6, {.step_rows = 256, .sequences = 4});
+  add(64, 100);
+  add(63, 1);  // will need no more
+  run(scheduler_->plan());
+  Completion& next = add(120, 100);
+  scheduler_->plan();
+  EXPECT_EQ(next.phase, Completion::Phase::kRunning);
+  EXPECT_EQ(scheduler_->running(), 3);
+  add(64, 100);
+  scheduler_->plan();
+  EXPECT_EQ(scheduler_->waiting(), 1);
+}
+
+TEST_F(SchedulerTest, TheYoungestOfTheLowestPriorityMakesWay) {
+  make(5, {.step_rows = 256, .sequences = 4, .suspended_bytes = 1 << 20});
+  Completion &low = add(60, 1000, -1), &first = add(60, 1000), &second = add(60, 1000);
+  const auto step_until = [&](int64_t suspensions) {
+    for (int i = 0; i < 200 && scheduler_->suspensions() < suspensions; ++i) run(scheduler_->plan());
+    EXPECT_EQ(scheduler_->suspensions(), suspensions);
+  };
+  step_until(1);
+  EXPECT_EQ(low.phase, Completion::Phase::kWaiting);
+  EXPECT_GT(low.suspended.length(), 0);
+  EXPECT_EQ(scheduler_->suspended_bytes(), low.suspended.bytes());
+  step_until(2);
+  EXPECT_EQ(second.phase, Completion::Phase::kWaiting);
+  EXPECT_EQ(first.phase, Completion::Phase::kRunning);
+  scheduler_->remove(first);
+  run(scheduler_->plan());
+  EXPECT_EQ(second.phase, Completion::Phase::kRunning);  // before the one of lower priority
+  scheduler_->remove(second);
+  scheduler_->remove(low);
+  EXPECT_EQ(scheduler_->suspended_bytes(), 0);
+  EXPECT_EQ(cache_->free_pages(), 5);
+}
+
+TEST_F(SchedulerTest, NobodyIsSuspendedForNothing) {
+  make(10, {.step_rows = 256, .sequences = 4});
+  add(64 * 8, 10, 1);
+  Completion& low = add(60, 3, 0);
+  run(scheduler_->plan());
+  add(64 * 4, 10, 1);  // would not fit without the low one either
+  scheduler_->plan();
+  EXPECT_EQ(low.phase, Completion::Phase::kRunning);
+  EXPECT_EQ(scheduler_->suspensions(), 0);
+}
+
+TEST_F(SchedulerTest, PromptsThatAreScoredKeepToTheLogits) {
+  make(100, {.step_rows = 100, .sequences = 4, .sampled_rows = 24});
+  Completion &scored = add(200, 5), &other = add(200, 5), &also = add(200, 5);
+  for (Completion* c : {&scored, &also}) c->request->request.prompt_logprobs = 0;
+  const auto planned = scheduler_->plan();
+  EXPECT_EQ(rows_of(planned, scored) + rows_of(planned, also), 24 - 1);
+  EXPECT_GE(rows_of(planned, also), 1);
+  EXPECT_EQ(rows_of(planned, other), 100 - 23);
+}
+
 TEST_F(SchedulerTest, RemovesFromAnyState) {
   make(100, {.step_rows = 64, .sequences = 1});
   Completion& running = add(100, 4);

@@ -21,6 +21,8 @@ bool same(const TokenLogprob& a, const TokenLogprob& b) {
 bool begins(const Transcript& part, const Transcript& whole) {
   return part.tokens.size() <= whole.tokens.size() &&
          std::equal(part.tokens.begin(), part.tokens.end(), whole.tokens.begin()) &&
+         part.prompt_logprobs.size() <= whole.prompt_logprobs.size() &&
+         std::equal(part.prompt_logprobs.begin(), part.prompt_logprobs.end(), whole.prompt_logprobs.begin(), same) &&
          part.logprobs.size() <= whole.logprobs.size() &&
          std::equal(part.logprobs.begin(), part.logprobs.end(), whole.logprobs.begin(), same);
 }
@@ -112,6 +114,7 @@ Request Soak::make_request() {
     if (pick(random_, 0, 3) == 0) r.choices = static_cast<int32_t>(pick(random_, 2, 4));
   }
   if (pick(random_, 0, 4) == 0) r.top_logprobs = static_cast<int32_t>(pick(random_, 0, 3));
+  if (pick(random_, 0, 9) == 0) r.prompt_logprobs = static_cast<int32_t>(pick(random_, 0, 2));
   if (pick(random_, 0, 4) == 0) r.ignore_eos = true;
   if (pick(random_, 0, 4) == 0) r.min_tokens = pick(random_, 1, 10);
   if (pick(random_, 0, 4) == 0) r.stop_strings = {"e", "never this"};
