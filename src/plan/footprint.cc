@@ -111,7 +111,7 @@ int64_t matrix_bytes(fp4::WeightFormat format, const Slot& s) {
     case fp4::WeightFormat::kF32: return size * 4;
     case fp4::WeightFormat::kBf16: return size * 2;
     case fp4::WeightFormat::kMxfp4: return size / 2 + size / fp4::Mxfp4::kGroup;
-    case fp4::WeightFormat::kNvfp4: return size / 2 + size / fp4::Nvfp4::kGroup + 2 * 4;  // two scalars a matrix
+    case fp4::WeightFormat::kNvfp4: return size / 2 + size / fp4::Nvfp4::kGroup + 8;  // and two scalars
     case fp4::WeightFormat::kFp8Block: return size + tiles(s.rows) * tiles(s.cols) * 4;
   }
   return 0;
