@@ -26,10 +26,13 @@ if(NIBBLE_SANITIZE)
   add_link_options(-fsanitize=${NIBBLE_SANITIZE})
 endif()
 
-# nibble_library(NAME MAY_INCLUDE folders... HEADERS files... SOURCES files... [LINK libraries...])
+# nibble_library(NAME MAY_INCLUDE folders... HEADERS files... [SOURCES files...] [COLD files...] [LINK libraries...])
+# COLD sources run once or wait for people: they are compiled quickly rather than to run fast.
 # MAY_INCLUDE is both what is linked and what tools/check_layers.py lets the folder's files include.
 function(nibble_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;HEADERS;MAY_INCLUDE;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;COLD;HEADERS;MAY_INCLUDE;LINK" ${ARGN})
+  set_source_files_properties(${ARG_COLD} PROPERTIES COMPILE_OPTIONS $<IF:$<CONFIG:RelWithDebInfo>,-O1,-O0>)
+  list(APPEND ARG_SOURCES ${ARG_COLD})
   if(ARG_SOURCES)
     add_library(nibble_${name} STATIC ${ARG_SOURCES})
     set(scope PUBLIC)
