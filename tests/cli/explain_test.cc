@@ -50,7 +50,8 @@ TEST(Explain, FlagsShowWhereTheyDecide) {
   EXPECT_EQ(at(told, {"arithmetic", "activations"}).at("value"), "fp32");
   EXPECT_EQ(at(told, {"arithmetic", "MLA"}).at("value"), "expanded");
   EXPECT_EQ(at(told, {"cache", "context"}).at("value"), "128 tokens");
-  EXPECT_TRUE(at(told, {"cache", "pages"}).at("value").get<std::string>().starts_with("8 of "));  // 4 x 2
+  EXPECT_TRUE(at(told, {"cache", "pages"}).at("value").get<std::string>().starts_with("16 of "));  // 4 x 2, and as many
+                                                                                                   // again to reuse
 }
 
 TEST(Explain, FormatsAreThoseOfTheFiles) {
