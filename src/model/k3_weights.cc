@@ -4,6 +4,7 @@
 #include <string>
 
 #include "model/k3.h"
+#include "plan/footprint.h"
 
 namespace nibble::model {
 
@@ -169,16 +170,6 @@ K3 K3::load(const checkpoint::Checkpoint& checkpoint, Device& device,
   return model;
 }
 
-cache::Shape K3::cache_shape(DType dtype) const {
-  return {.kda_layers = config_.kda_layers(),
-          .heads = config_.kda_num_heads,
-          .key_dim = config_.kda_head_dim,
-          .value_dim = config_.kda_head_dim,
-          .taps = config_.short_conv_kernel_size,
-          .mla_layers = config_.mla_layers(),
-          .latent_dim = config_.kv_lora_rank,
-          .shared_dim = config_.qk_rope_head_dim,
-          .dtype = dtype};
-}
+cache::Shape K3::cache_shape(DType dtype) const { return plan::cache_shape(config_, /*ranks=*/1, dtype); }
 
 }  // namespace nibble::model
