@@ -102,6 +102,7 @@ TEST_P(GoldenTest, KdaStatesOfTheFirstPrompt) {
   const checkpoint::Config& config = rig.model().config();
   const auto& prompt = golden_.prompts(GetParam())[0];
   const auto length = static_cast<int64_t>(prompt.tokens.size());
+  double worst_of_all = 0;
   for (const int64_t chunk : {int64_t{0}, int64_t{1}, int64_t{7}}) {
     cache::Sequence sequence;
     ASSERT_TRUE(rig.runner().cache().reserve(sequence, length));
@@ -129,10 +130,12 @@ TEST_P(GoldenTest, KdaStatesOfTheFirstPrompt) {
           worst = std::max(worst, std::fabs(got[i] - w));
         }
       }
-      EXPECT_LE(worst, 1e-4 * largest) << "layer " << layer << ", chunks of " << chunk;
+      worst_of_all = std::max(worst_of_all, worst / largest);
+      EXPECT_LE(worst, 1.5e-6 * largest) << "layer " << layer << ", chunks of " << chunk;
     }
     rig.runner().cache().release(sequence);
   }
+  std::printf("%s: largest KDA state error %.2e of the largest element\n", GetParam().c_str(), worst_of_all);
 }
 
 TEST_P(GoldenTest, TraceOfTheFirstPrompt) {
@@ -156,7 +159,7 @@ TEST_P(GoldenTest, TraceOfTheFirstPrompt) {
       largest = std::max(largest, std::fabs(static_cast<double>(want[i])));
       worst = std::max(worst, std::fabs(static_cast<double>(got[i]) - static_cast<double>(want[i])));
     }
-    EXPECT_LE(worst, 1e-4 * largest) << name;  // measured: 2e-5 at most
+    EXPECT_LE(worst, 8e-5 * largest) << name;  // measured: 2e-5 at most
   }
   for (int64_t l = rig.model().config().first_k_dense_replace; l < layers; ++l) {
     // The golden lists experts by descending score; nibble in ascending id. Same set, same weight for each.
