@@ -1,9 +1,11 @@
 #include "engine/load.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "backend/open_device.h"
 #include "base/error.h"
+#include "cache/snapshot_file.h"
 #include "engine/capacity.h"
 #include "engine/validate.h"
 
@@ -40,6 +42,19 @@ void check_interval(int64_t tokens) {
                  .fix = "64, 128, and so on"});
 }
 
+// A file is made and removed again: better now than when memory is short.
+void check_suspend_directory(const std::filesystem::path& directory) {
+  if (directory.empty()) return;
+  try {
+    cache::SnapshotFile::create(directory);
+  } catch (const std::runtime_error& error) {
+    throw Refusal({.what = "suspend_directory " + directory.string(),
+                   .seen = error.what(),
+                   .rule = "a directory in which files can be made, for requests that have to make way",
+                   .fix = "a directory on a disk with room, or none"});
+  }
+}
+
 ModelFacts gather_facts(const checkpoint::Config& config, const text::Tokenizer& tokenizer) {
   ModelFacts facts;
   facts.vocabulary = config.vocab_size;
@@ -64,6 +79,7 @@ std::unique_ptr<Device> open_device(const EngineOptions& options) {
   check_count("max_sequences", options.max_sequences, 4096);
   check_count("step_tokens", options.step_tokens, 65536);
   check_interval(options.checkpoint_interval);
+  check_suspend_directory(options.suspend_directory);
   return backend::open_device({.device = options.device, .isa = options.isa, .threads = options.threads});
 }
 
@@ -112,7 +128,11 @@ std::unique_ptr<Runner> make_runner(const EngineOptions& options, LoadedModel& l
                     .max_bias = options.max_sequences * bias,
                     .checkpoints = capacity.checkpoints,
                     .checkpoint_interval = options.checkpoint_interval,
-                    .suspended_bytes = options.suspended_bytes >= 0 ? options.suspended_bytes : cache_bytes / 2});
+                    .suspended_bytes = options.suspended_bytes >= 0 ? options.suspended_bytes : cache_bytes / 2,
+                    .suspend_directory = options.suspend_directory,
+                    .suspended_file_bytes = options.suspended_file_bytes >= 0
+                                                ? options.suspended_file_bytes
+                                                : std::numeric_limits<int64_t>::max() / 2});
 }
 
 }  // namespace nibble::engine

@@ -70,7 +70,7 @@ struct Completion {
 
   text::StopStrings stops;
   text::Utf8Stream characters;
-  bool cancelled = false;
+  bool held = false;  // by who asked for it: does not start or go on until released
 
   Completion(RequestState& owner, int32_t choice, SeenTokens seen_tokens);
   int64_t generated() const { return static_cast<int64_t>(tokens.size()) - prompt_size; }
