@@ -16,13 +16,16 @@ double seconds(std::chrono::steady_clock::duration d) { return std::chrono::dura
 }  // namespace
 
 void Inbox::put(std::weak_ptr<Generation> to, size_t request, const Output& output) {
-  bool first = false;
-  {
-    const std::lock_guard lock(mutex_);
-    first = mail_.empty();
-    mail_.push_back({std::move(to), request, output});
-  }
-  if (first) post_([self = shared_from_this()] { self->deliver(); });
+  const std::lock_guard lock(mutex_);
+  if (closed_) return;
+  mail_.push_back({std::move(to), request, output});
+  if (mail_.size() == 1) post_([self = shared_from_this()] { self->deliver(); });
+}
+
+void Inbox::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  mail_.clear();
 }
 
 void Inbox::deliver() {
@@ -158,16 +161,17 @@ void Generation::emit(State& state, int32_t index, const text::ChatEvent& event)
 
 void Generation::end_choice(State& state, int32_t index, FinishReason finish) {
   Choice& choice = state.choice;
-  choice.finish_reason = finish == FinishReason::kStop || finish == FinishReason::kNone ? "stop" : "length";
+  const bool stopped = state.reader && state.reader->stopped();  // by a string, whatever else the engine saw in it
+  choice.finish_reason = stopped || finish == FinishReason::kStop ? "stop" : "length";
   if (prepared_.hide_answer) choice.finish_reason = "length";
   if (state.reader) {
-    if (!state.reader->stopped()) {
+    if (!stopped) {
       for (const text::ChatEvent& event : state.reader->finish()) emit(state, index, event);
     }
     choice.answer = state.reader->answer();
     choice.stop_string = state.reader->stop_string().value_or("");
     if (choice.finish_reason == "stop") {
-      const auto cause = state.reader->stopped() ? text::StopCause::kStopString : text::StopCause::kStopId;
+      const auto cause = stopped ? text::StopCause::kStopString : text::StopCause::kStopId;
       choice.finish_reason = text::finish_reason(cause, state.reader->parser().calls());
     }
   }

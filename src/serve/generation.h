@@ -35,6 +35,8 @@ class Inbox : public std::enable_shared_from_this<Inbox> {
   using Post = std::function<void(std::function<void()>)>;
   explicit Inbox(Post post) : post_(std::move(post)) {}
   void put(std::weak_ptr<Generation> to, size_t request, const Output& output);
+  // Nothing is posted any more once it returns: the engine may still have something to say when the server has gone.
+  void close();
 
  private:
   struct Mail {
@@ -47,6 +49,7 @@ class Inbox : public std::enable_shared_from_this<Inbox> {
   Post post_;
   std::mutex mutex_;
   std::vector<Mail> mail_;
+  bool closed_ = false;
 };
 
 // How it ended, for the access log.

@@ -110,6 +110,7 @@ void Service::end_all() {
 }
 
 void Service::close() {
+  inbox_->close();
   active_.clear();
   generator_ = nullptr;
 }
@@ -235,7 +236,9 @@ void Service::log(const HttpRequest& head, const std::string& id, Clock::time_po
 std::optional<ApiError> Service::admission(int64_t choices) const {
   if (draining_) return unavailable("the server is shutting down", "draining");
   if (!generator_) return unavailable("the model is being loaded", "loading");
-  if (sequences_ == 0 || sequences_ + choices <= options_.max_sequences + options_.max_waiting) return {};
+  const int64_t most = options_.max_sequences + options_.max_waiting;
+  if (choices > most) return invalid(fmt::format("the request is for {} answers; at most {} can wait", choices, most), "n");
+  if (sequences_ + choices <= most) return {};
   return ApiError{.status = 429,
                   .type = "rate_limit_error",
                   .message = fmt::format("{} sequences are in the queue, which is full", sequences_),

@@ -233,6 +233,7 @@ TEST_F(Api, AFullQueueIsSaid) {
   options.service.max_sequences = 1;
   options.service.max_waiting = 1;
   open(options);
+  expect_refused("/v1/chat/completions", chat(R"("n":3)"), "n", "at most 2 can wait");
   Client one(port()), two(port());
   one.post("/v1/chat/completions", chat());
   generator_.wait_for_request(1);
@@ -285,14 +286,14 @@ TEST_F(Api, StoppingLetsAnswersEnd) {
   const Answer refused = late.answer();
   EXPECT_EQ(refused.status, 503);
   EXPECT_EQ(refused.json()["error"]["code"], "draining");
-  late.get("/ready");
-  EXPECT_EQ(late.answer().status, 503);
+  EXPECT_TRUE(late.closed());  // its body was not read
+  EXPECT_EQ(get(port(), "/ready").status, 503);
+  EXPECT_EQ(get(port(), "/health").status, 200);
   generator_.give(1, ids("hm"), FinishReason::kLength);
   generator_.give(2, ids("hm"), FinishReason::kLength);
   streaming.head();
   EXPECT_EQ(gather(streaming).finish_reason, "length");
   EXPECT_EQ(waiting.answer().status, 200);
-  EXPECT_TRUE(late.closed());
   EXPECT_TRUE(idle.closed());
 }
 

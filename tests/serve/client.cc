@@ -36,6 +36,8 @@ void Client::shut() {
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));
 }
 
+void Client::send_end() { ::shutdown(fd_, SHUT_WR); }
+
 void Client::send(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -111,7 +113,7 @@ Answer Client::answer(bool head_only) {
 
 Answer Client::head() {
   Answer out = read_head();
-  chunked_ = out.headers["transfer-encoding"] == "chunked";
+  chunked_ = out.headers.count("transfer-encoding") > 0;  // there is but one
   ended_ = false;
   stream_.clear();
   return out;

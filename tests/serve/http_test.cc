@@ -1,4 +1,6 @@
 // The socket side: what is no request is answered as such, what is late is ended, and answers come in order.
+#include <random>
+
 #include "serve/scripted_server.h"
 
 namespace nibble::serve {
@@ -183,6 +185,36 @@ TEST_F(Http, ConnectionsBeyondTheLimitAreClosed) {
   EXPECT_TRUE(three.closed());
   one.get("/health");
   EXPECT_EQ(one.answer().status, 200);
+}
+
+// Seeded damage to requests that are fine: whatever comes, nobody else is hurt, and what is answered is an answer.
+TEST_F(Http, DamagedRequestsDoNoHarm) {
+  open();
+  std::mt19937_64 random(7);
+  const std::string body = R"({"content":"hi"})";
+  const std::vector<std::string> whole = {
+      "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n" +
+          body,
+      "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n" + body + "\r\n0\r\n\r\n",
+      "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"};
+  for (int i = 0; i < 600; ++i) {
+    std::string bytes = whole[random() % whole.size()];
+    for (uint64_t n = random() % 4 + 1; n > 0; --n) {
+      const size_t at = random() % bytes.size();
+      switch (random() % 4) {
+        case 0: bytes[at] = static_cast<char>(random()); break;
+        case 1: bytes.erase(at, random() % 8); break;
+        case 2: bytes.insert(at, bytes.substr(random() % bytes.size(), random() % 20)); break;
+        default: bytes.insert(at, 1, "\r\n:\0 "[random() % 5]); break;
+      }
+    }
+    Client client(port());
+    client.send(bytes);
+    client.send_end();
+    const std::string said = client.rest();
+    EXPECT_TRUE(said.empty() || said.starts_with("HTTP/1.1 ")) << said;
+  }
+  EXPECT_EQ(get(port(), "/health").status, 200);
 }
 
 TEST(HttpHead, ValuesCannotBreakTheHead) {

@@ -47,7 +47,8 @@
     const points = history.map((h, i) => plot.value(h, history[i - 1]) ?? NaN);
     const last = points[points.length - 1];
     plot.figure.textContent = Number.isFinite(last) ? last.toFixed(plot.digits) : '-';
-    const top = plot.top ?? Math.max(1, ...points.filter(Number.isFinite)) * 1.1;
+    const most = Math.max(1, ...points.filter(Number.isFinite));
+    const top = plot.top ?? (plot.digits === 0 ? most + 1 : most * 1.1);
     pen.strokeStyle = style.getPropertyValue('--line');
     for (const y of [0.5, height / 2, height - 0.5]) {
       pen.beginPath();
