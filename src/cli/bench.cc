@@ -221,7 +221,7 @@ void serve(const ServeOptions& o) {
   }
 }
 
-void add_serve(CLI::App& bench) {
+void add_serve_bench(CLI::App& bench) {
   CLI::App* command = bench.add_subcommand("serve", "Put a made-up load on the engine and measure its latencies");
   const auto o = std::make_shared<ServeOptions>();
   add_model_options(*command, o->model, "bf16");
@@ -267,7 +267,7 @@ void add_serve(CLI::App& bench) {
 void add_bench(CLI::App& app) {
   CLI::App* bench = app.add_subcommand("bench", "What this machine does with a model");
   bench->require_subcommand(1);
-  add_serve(*bench);
+  add_serve_bench(*bench);
 }
 
 }  // namespace nibble::cli

@@ -55,17 +55,19 @@ Answer complete(Session& session, const Request& request, bool stream, Figures& 
 }
 
 Answer reply(Session& session, Request request, text::Channel channel, bool stream, Figures& figures) {
-  ChatReader reader(session.tokenizer(), channel, std::exchange(request.stop_strings, {}));
+  text::ChatReader reader(session.tokenizer(), channel, std::exchange(request.stop_strings, {}));
   AnswerWriter writer;
+  std::vector<int32_t> tokens;
   const FinishReason finish = session.run(std::move(request), [&](const Output& output) {
     figures.add(static_cast<int64_t>(output.tokens.size()));
-    const auto& events = reader.push(output);
+    tokens.insert(tokens.end(), output.tokens.begin(), output.tokens.end());
+    const auto& events = reader.push(output.tokens);
     if (stream) writer.write(events);
     return !reader.stopped();
   });
   const auto& rest = reader.finish();
   if (stream) writer.write(rest), writer.finish();
-  return reader.answer(finish);
+  return chat_answer(reader, std::move(tokens), finish);
 }
 
 void generate(const Options& o) {
