@@ -28,14 +28,14 @@ enum class Precision : uint8_t {
 
 struct EngineOptions {
   std::filesystem::path model;  // a checkpoint directory as published
-  std::string device = "cpu";
-  std::string isa;             // "portable", "avx2", "avx512"; empty: the best this machine has
-  int threads = 0;             // 0: one a physical core
-  int64_t context = 0;         // tokens a sequence may reach; 0: what the model allows, as far as memory goes
-  int64_t max_sequences = 16;  // running at once
-  int64_t step_tokens = 256;   // rows a step may have: longer prompts go in chunks
-  int64_t cache_bytes = 0;     // for all state of all sequences; 0: what they can need, but no more than half of what
-                               // the machine has free
+  std::string device = "cpu";   // "cuda", "cuda:N", "auto": the best there is
+  std::string isa;              // "portable", "avx2", "avx512"; empty: the best this machine has
+  int threads = 0;              // 0: one a physical core
+  int64_t context = 0;          // tokens a sequence may reach; 0: what the model allows, as far as memory goes
+  int64_t max_sequences = 16;   // running at once
+  int64_t step_tokens = 256;    // rows a step may have: longer prompts go in chunks
+  int64_t cache_bytes = 0;      // for all state of all sequences; 0: what they can need, but no more than half of what
+                                // the machine has free
   int64_t checkpoint_bytes = -1;      // of cache_bytes, for copies of state that later prompts begin from; 0: no reuse;
                                       // -1: a quarter at most
   int64_t checkpoint_interval = 256;  // tokens between such copies within a long prompt, a multiple of 64
@@ -45,6 +45,7 @@ struct EngineOptions {
                                             // and they run anew, which gives the same bits
   int64_t suspended_file_bytes = -1;        // of those files; -1: as long as the disk takes them
   Precision precision = Precision::kBf16;
+  bool record_steps = true;  // steps of one token a sequence as graphs, on devices that gain from it; the same bits
   std::string mla_form = "absorbed";                                          // or "expanded"
   std::function<void(std::string_view phase, int done, int total)> progress;  // while loading
 };

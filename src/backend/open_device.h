@@ -11,9 +11,9 @@
 namespace nibble::backend {
 
 struct DeviceOptions {
-  std::string device = "cpu";
-  std::string isa;  // "portable", "avx2", "avx512"; empty: the best that this machine has
-  int threads = 0;  // 0: one a physical core that this process may use
+  std::string device = "cpu";  // "cpu", "cuda", "cuda:N", "auto"
+  std::string isa;             // of the CPU: "portable", "avx2", "avx512"; empty: the best that this machine has
+  int threads = 0;             // of the CPU; 0: one a physical core that this process may use
 };
 
 // Throws Refusal for a device, an instruction set or a thread count that cannot be had. Never falls back in silence.

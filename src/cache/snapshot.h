@@ -57,12 +57,13 @@ void for_each_slot_part(const Cache& cache, int32_t slot, const Part& part) {
   const Shape& s = cache.shape();
   for (int64_t i = 0; i < s.kda_layers; ++i) {
     const Cache::KdaLayer layer = cache.kda(i);
+    const int64_t slots = layer.q_window.rows / (s.taps - 1);  // those of padding too
     for (const Rows& w : {layer.q_window, layer.k_window, layer.v_window}) {
       const int64_t bytes = (s.taps - 1) * w.stride * bytes_of(w.dtype);
       part(static_cast<std::byte*>(w.data) + slot * bytes, bytes);
     }
     for (const View1<float>& v : {layer.state, layer.records}) {
-      const int64_t bytes = v.size / cache.slots() * static_cast<int64_t>(sizeof(float));
+      const int64_t bytes = v.size / slots * static_cast<int64_t>(sizeof(float));
       part(reinterpret_cast<std::byte*>(v.data) + slot * bytes, bytes);
     }
   }

@@ -10,7 +10,6 @@
 #include <memory>
 
 #include "base/error.h"
-#include "base/read_bandwidth.h"
 #include "checkpoint/config.h"
 #include "cli/commands.h"
 #include "cli/common.h"
@@ -42,7 +41,7 @@ struct Row {
   double rate = 0.0;  // 0: no arrivals, the next as one ends
   traffic::RunResult result;
   traffic::Latencies latency;
-  double read_gb_per_s = 0.0;
+  Device::Peaks peaks;  // of this run
   double per_s(int64_t count) const { return static_cast<double>(count) / result.seconds; }
 };
 
@@ -96,7 +95,7 @@ void print_table_row(const Row& r) {
       "{:>7} {:>6} {:>8} {:>9.1f} {:>9.2f}  {:>8.1f} {:>8.1f} {:>8.1f}  {:>7.2f} {:>7.2f} {:>7.2f}  {:>7.2f} {:>7.2f}  "
       "{:>9.1f}\n",
       r.concurrency, rate_text(r), r.requests, r.per_s(r.result.output_tokens), r.per_s(r.requests), l.ttft.p50,
-      l.ttft.p90, l.ttft.p99, l.tpot.p50, l.tpot.p90, l.tpot.p99, l.itl.p50, l.itl.p99, r.read_gb_per_s));
+      l.ttft.p90, l.ttft.p99, l.tpot.p50, l.tpot.p90, l.tpot.p99, l.itl.p50, l.itl.p99, r.peaks.copy_gb_per_s));
 }
 
 ordered_json to_json(const Percentiles& p) {
@@ -125,7 +124,8 @@ ordered_json to_json(const ServeOptions& o, const Row& r, std::string_view devic
           {"tpot_ms", to_json(r.latency.tpot)},
           {"itl_ms", to_json(r.latency.itl)},
           {"e2e_ms", to_json(r.latency.e2e)},
-          {"read_gb_per_s", r.read_gb_per_s}};
+          {"read_gb_per_s", r.peaks.copy_gb_per_s},
+          {"matrix_tflops", r.peaks.matrix_tflops}};
 }
 
 // Over concurrency; over the rate, a line for each concurrency, where there are several rates.
@@ -153,7 +153,7 @@ std::string plot(const ServeOptions& o, const std::vector<Row>& rows, std::strin
     for (traffic::Series& s : chart->series) std::sort(s.points.begin(), s.points.end());
   }
   return traffic::to_svg(fmt::format("{} on {}; prompts {}, answers {} tokens; memory {:.0f} GB/s", o.model.model,
-                                     device, o.prompt, o.output, rows.back().read_gb_per_s),
+                                     device, o.prompt, o.output, rows.back().peaks.copy_gb_per_s),
                          {speed, times});
 }
 
@@ -194,7 +194,8 @@ void serve(const ServeOptions& o) {
   ProgressBar bar;
   options.progress = [&bar](std::string_view phase, int done, int total) { bar.update(phase, done, total); };
   Engine engine(options);
-  const int threads = open_device(o.model)->concurrency();
+  const auto device = open_device(o.model);
+  const int threads = device->concurrency();
   InterruptGuard interrupt;
   const auto stop = [&interrupt] { return interrupt.take(); };
   // Once through all that is touched for the first time: a few requests that are not counted.
@@ -203,7 +204,7 @@ void serve(const ServeOptions& o) {
   if (!o.json) print_table_head(o, engine.device(), threads);
   for (size_t i = 0; i < rows.size(); ++i) {
     Row& row = rows[i];
-    row.read_gb_per_s = measure_read_bandwidth(threads).gb_per_s;
+    row.peaks = device->measure_peaks();
     const std::string phase = fmt::format("{} at once", row.concurrency);
     row.result = traffic::run(
         engine, workloads[i], row.concurrency,

@@ -12,12 +12,13 @@
 namespace nibble::cli {
 
 void add_device_options(CLI::App& command, ModelOptions& options) {
-  command.add_option("--device", options.device, "cpu, or auto for the best there is")
+  command.add_option("--device", options.device, "cpu, cuda, cuda:N, or auto for the best there is")
       ->envname("NIBBLE_DEVICE")
       ->capture_default_str();
   command.add_option("--isa", options.isa, "CPU kernels: portable, avx2 or avx512 (default: the best of the machine)")
       ->envname("NIBBLE_ISA");
-  command.add_option("--require", options.require, "Fail unless the kernels in use are these: avx2, avx512, cpu");
+  command.add_option("--require", options.require,
+                     "Fail unless the kernels in use are these: cuda, sm_90a, cpu, avx512, avx2");
   command
       .add_option_function<std::string>(
           "-t,--threads",
@@ -45,6 +46,8 @@ void add_model_options(CLI::App& command, ModelOptions& options, const char* pre
   command.add_option("--mla", options.mla_form, "Form of the attention product: absorbed or expanded")
       ->check(CLI::IsMember({"absorbed", "expanded"}))
       ->capture_default_str();
+  command.add_flag("--enforce-eager", options.eager,
+                   "On a GPU: no graphs; each step's kernels are launched one by one");
   command.add_flag("-v,--verbose", options.verbose, "Figures on stderr after each answer");
   add_device_options(command, options);
 }
@@ -69,8 +72,7 @@ std::filesystem::path model_directory(const ModelOptions& options) {
 }
 
 std::unique_ptr<Device> open_device(const ModelOptions& options) {
-  auto device = backend::open_device(
-      {.device = options.device == "auto" ? "cpu" : options.device, .isa = options.isa, .threads = options.threads});
+  auto device = backend::open_device({.device = options.device, .isa = options.isa, .threads = options.threads});
   const std::string name(device->name());  // "cpu avx2"
   const size_t space = name.find(' ');
   if (!options.require.empty() && options.require != name.substr(0, space) &&
@@ -87,12 +89,13 @@ EngineOptions engine_options(const ModelOptions& options) {
   const std::filesystem::path directory = model_directory(options);
   open_device(options);  // for what it refuses, before a model is loaded
   return {.model = directory,
-          .device = options.device == "auto" ? "cpu" : options.device,
+          .device = options.device,
           .isa = options.isa,
           .threads = options.threads,
           .context = options.context,
           .max_sequences = 1,
           .precision = options.precision == "exact" ? Precision::kExact : Precision::kBf16,
+          .record_steps = !options.eager,
           .mla_form = options.mla_form,
           .progress = {}};
 }

@@ -27,6 +27,7 @@ struct ModelOptions {
   std::string mla_form = "absorbed";
   int threads = 0;      // 0: one a core
   int64_t context = 0;  // 0: what the model allows
+  bool eager = false;   // no graphs
   bool verbose = false;
 };
 

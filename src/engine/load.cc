@@ -1,12 +1,11 @@
 #include "engine/load.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "backend/open_device.h"
 #include "base/error.h"
 #include "cache/snapshot_file.h"
-#include "engine/capacity.h"
+#include "engine/memory_plan.h"
 #include "engine/validate.h"
 
 namespace nibble::engine {
@@ -15,15 +14,6 @@ namespace {
 std::function<void(int, int)> phase(const EngineOptions& options, std::string_view name) {
   if (!options.progress) return {};
   return [progress = options.progress, name](int done, int total) { progress(name, done, total); };
-}
-
-ops::MlaForm parse_mla_form(const std::string& name) {
-  if (name == "absorbed") return ops::MlaForm::kAbsorbed;
-  if (name == "expanded") return ops::MlaForm::kExpanded;
-  throw Refusal({.what = "mla_form " + name,
-                 .seen = "\"" + name + "\"",
-                 .rule = "latent attention is computed absorbed (less memory traffic) or expanded (as published)",
-                 .fix = "absorbed or expanded"});
 }
 
 void check_count(const char* what, int64_t seen, int64_t most) {
@@ -83,13 +73,18 @@ std::unique_ptr<Device> open_device(const EngineOptions& options) {
   return backend::open_device({.device = options.device, .isa = options.isa, .threads = options.threads});
 }
 
+model::K3 load_model(const EngineOptions& options, const checkpoint::Checkpoint& checkpoint, Device& device) {
+  check_memory(options, checkpoint, device);
+  return model::K3::load(checkpoint, device, phase(options, "load"));
+}
+
 }  // namespace
 
 LoadedModel::LoadedModel(const EngineOptions& options)
     : device(open_device(options)),
       checkpoint(checkpoint::Checkpoint::open(options.model, {.progress = phase(options, "open")})),
       tokenizer(text::Tokenizer::load(options.model, checkpoint.config().vocab_size)),
-      model(model::K3::load(checkpoint, *device, phase(options, "load"))),
+      model(load_model(options, checkpoint, *device)),
       facts(gather_facts(checkpoint.config(), tokenizer)),
       constraints(tokenizer, facts.stop_ids) {}
 
@@ -100,39 +95,9 @@ void LoadedModel::prepare(Request& request) {
 }
 
 std::unique_ptr<Runner> make_runner(const EngineOptions& options, LoadedModel& loaded, int64_t sampled_rows) {
-  const checkpoint::Config& config = loaded.checkpoint.config();
-  const DType dtype = options.precision == Precision::kExact ? DType::kF32 : DType::kBf16;
-  const Capacity capacity = plan_capacity({.context = options.context,
-                                           .model_context = config.max_position_embeddings,
-                                           .sequences = options.max_sequences,
-                                           .cache_bytes = options.cache_bytes,
-                                           .checkpoint_bytes = options.checkpoint_bytes,
-                                           .available_bytes = available_memory()},
-                                          loaded.model.cache_shape(dtype));
-  loaded.facts.context = capacity.context;
-  const int64_t bias = config.vocab_size + kMaxLogitBias + 2 * kMaxStopIds;  // entries a sequence
-  // Logits of whole chunks, for who wants those of prompts, as far as they take little memory.
-  constexpr int64_t kLogitBytes = int64_t{32} << 20;
-  const int64_t chunk = std::min(options.step_tokens, kLogitBytes / (config.vocab_size * 4));
-  const cache::Shape shape = loaded.model.cache_shape(dtype);
-  const int64_t cache_bytes = capacity.pages * shape.bytes_per_page() + options.max_sequences * shape.bytes_per_slot();
-  return std::make_unique<Runner>(
-      *loaded.device, loaded.model,
-      RunnerOptions{.limits = {.rows = std::max(options.step_tokens, options.max_sequences),
-                               .sequences = options.max_sequences,
-                               .sampled = std::max({sampled_rows, options.max_sequences, chunk}),
-                               .positions = capacity.context},
-                    .pages = capacity.pages,
-                    .dtype = dtype,
-                    .mla_form = parse_mla_form(options.mla_form),
-                    .max_bias = options.max_sequences * bias,
-                    .checkpoints = capacity.checkpoints,
-                    .checkpoint_interval = options.checkpoint_interval,
-                    .suspended_bytes = options.suspended_bytes >= 0 ? options.suspended_bytes : cache_bytes / 2,
-                    .suspend_directory = options.suspend_directory,
-                    .suspended_file_bytes = options.suspended_file_bytes >= 0
-                                                ? options.suspended_file_bytes
-                                                : std::numeric_limits<int64_t>::max() / 2});
+  const RunnerPlan plan = plan_runner(options, loaded.model, loaded.device->available_memory(), sampled_rows);
+  loaded.facts.context = plan.context;
+  return std::make_unique<Runner>(*loaded.device, loaded.model, plan.options);
 }
 
 }  // namespace nibble::engine

@@ -57,7 +57,7 @@ struct KdaRows {
 [[gnu::always_inline]] constexpr int64_t kda_rows_scratch_floats(int64_t key_dim, int64_t value_dim) {
   return 2 * (kSegmentTokens + 1) * key_dim + 2 * kSegmentTokens * (value_dim + kSegmentTokens);
 }
-// One such slice for each of the device's workers.
+// As the device's kernels say.
 size_t kda_rows_scratch_bytes(const Device& device, int64_t key_dim, int64_t value_dim);
 
 void kda_rows(Device& device, const KdaRows& args);

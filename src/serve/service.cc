@@ -237,7 +237,8 @@ std::optional<ApiError> Service::admission(int64_t choices) const {
   if (draining_) return unavailable("the server is shutting down", "draining");
   if (!generator_) return unavailable("the model is being loaded", "loading");
   const int64_t most = options_.max_sequences + options_.max_waiting;
-  if (choices > most) return invalid(fmt::format("the request is for {} answers; at most {} can wait", choices, most), "n");
+  if (choices > most)
+    return invalid(fmt::format("the request is for {} answers; at most {} can wait", choices, most), "n");
   if (sequences_ + choices <= most) return {};
   return ApiError{.status = 429,
                   .type = "rate_limit_error",

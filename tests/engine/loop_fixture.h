@@ -13,6 +13,7 @@
 #include "engine/problems.h"
 #include "engine/step_loop.h"
 #include "engine/transcript.h"
+#include "testing/test_device.h"
 
 namespace nibble::engine {
 
@@ -20,6 +21,7 @@ class LoopFixture : public ::testing::Test {
  protected:
   void open(EngineOptions options) {
     options.model = model_directory();
+    options.device = testing::device_under_test();
     if (options.context == 0) options.context = 512;
     if (options.threads == 0) options.threads = 1;  // machines that run tests are busy
     loop_.reset();

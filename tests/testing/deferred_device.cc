@@ -33,6 +33,7 @@ ops::Kernel<Args> deferred_entry(ops::Kernel<Args> ops::KernelTable::*) {
 
 DeferredDevice::DeferredDevice(const ops::KernelTable& kernels) : inner_(kernels, 2) {
   table_.name = "deferred";
+  table_.scratch = kernels.scratch;
   ops::for_each_kernel([&]<auto Member>(const char*) {
     if (kernels.*Member != nullptr) table_.*Member = deferred_entry<Member>(Member);
   });
@@ -43,6 +44,7 @@ DeferredDevice::~DeferredDevice() {
 }
 
 std::byte* DeferredDevice::allocate(size_t bytes) {
+  allocated_ += static_cast<int64_t>(bytes);
   const size_t size = whole_pages(bytes == 0 ? 1 : bytes);
   void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
@@ -75,6 +77,28 @@ void DeferredDevice::copy_out(std::span<std::byte> host, const std::byte* from) 
 }
 void DeferredDevice::fill_zero(std::byte* memory, size_t bytes) {
   enqueue([this, memory, bytes] { inner_.fill_zero(memory, bytes); });
+}
+
+namespace {
+
+class Queued final : public Device::Recording {
+ public:
+  Queued(DeferredDevice& device, std::vector<std::function<void()>> work) : device_(device), work_(std::move(work)) {}
+  void enqueue() override {
+    for (const auto& work : work_) device_.enqueue(work);
+  }
+
+ private:
+  DeferredDevice& device_;
+  std::vector<std::function<void()>> work_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device::Recording> DeferredDevice::record(const std::function<void()>& enqueue) {
+  std::vector<std::function<void()>> before = std::exchange(queue_, {});
+  enqueue();
+  return std::make_unique<Queued>(*this, std::exchange(queue_, std::move(before)));
 }
 
 void DeferredDevice::protect(int protection) {
