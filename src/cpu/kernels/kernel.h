@@ -47,6 +47,14 @@ NIBBLE_INLINE void store_n(T* p, F16 v, int64_t count) {
     store_head(p, v, count);
 }
 
+template <class T>
+NIBBLE_INLINE float as_float(T x) {
+  if constexpr (sizeof(T) == 2)
+    return to_float(x);
+  else
+    return x;
+}
+
 // x rounded to the element type T and back: a landing that stays in registers.
 template <class T>
 NIBBLE_INLINE float landed(float x) {

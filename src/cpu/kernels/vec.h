@@ -50,9 +50,8 @@ NIBBLE_INLINE void store(float* p, F16 v) {
 }
 // The landing: nearest, ties to even.
 NIBBLE_INLINE void store(Bf16* p, F16 v) {
-  float lane[kLanes];
-  store(lane, v);
-  for (int64_t i = 0; i < kLanes; ++i) p[i] = to_bf16(lane[i]);
+  auto* bits = reinterpret_cast<uint16_t*>(p);
+  for (int i = 0; i < kParts; ++i) native_store_bf16(bits + i * kNativeLanes, v.part[i]);
 }
 // The first `count` (< 16) elements; the other lanes are 0, and nothing past them is touched.
 template <class T>

@@ -20,6 +20,17 @@ NIBBLE_INLINE NativeF native_load_bf16(const uint16_t* p) {
   const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
+// The landing of base/bf16.h on every lane.
+NIBBLE_INLINE void native_store_bf16(uint16_t* p, NativeF v) {
+  const __m256i u = _mm256_castps_si256(v);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+  const __m256i near = _mm256_srli_epi32(_mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF))), 16);
+  const __m256i quiet = _mm256_or_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(0x40));
+  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+  const __m256i wide = _mm256_blendv_epi8(near, quiet, nan);
+  const __m256i halves = _mm256_permute4x64_epi64(_mm256_packus_epi32(wide, wide), 0x08);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(halves));
+}
 // Bytes as integers, none past the eighth.
 NIBBLE_INLINE NativeI native_load_u8(const uint8_t* p) {
   return __builtin_bit_cast(NativeI, _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
@@ -41,6 +52,25 @@ NIBBLE_INLINE float native_sum(NativeF v) {
   const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+// The sums of sixteen vectors of sixteen lanes, each in the order of `sum`: the lanes of eight rows halve together.
+NIBBLE_INLINE void native_sums(const float* rows, float* out) {
+  for (int g = 0; g < 16; g += 8) {
+    __m256 eight[8], four[4];
+    for (int r = 0; r < 8; ++r) {
+      eight[r] = _mm256_add_ps(_mm256_loadu_ps(rows + (g + r) * 16), _mm256_loadu_ps(rows + (g + r) * 16 + 8));
+    }
+    for (int r = 0; r < 4; ++r) {  // rows r and r + 4
+      four[r] = _mm256_add_ps(_mm256_permute2f128_ps(eight[r], eight[r + 4], 0x20),
+                              _mm256_permute2f128_ps(eight[r], eight[r + 4], 0x31));
+    }
+    const auto halve = [](__m256 a, __m256 b) __attribute__((always_inline)) {
+      const __m256d x = _mm256_castps_pd(a), y = _mm256_castps_pd(b);
+      return _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(x, y)), _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
+    };
+    const __m256 a = halve(four[0], four[1]), b = halve(four[2], four[3]);
+    _mm256_storeu_ps(out + g, _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xDD)));
+  }
 }
 
 }  // namespace nibble::cpu::NIBBLE_ISA

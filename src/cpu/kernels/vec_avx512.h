@@ -20,6 +20,15 @@ NIBBLE_INLINE NativeF native_load_bf16(const uint16_t* p) {
   const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
+// The landing of base/bf16.h on every lane.
+NIBBLE_INLINE void native_store_bf16(uint16_t* p, NativeF v) {
+  const __m512i u = _mm512_castps_si512(v), high = _mm512_srli_epi32(u, 16);
+  const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
+  const __m512i near = _mm512_srli_epi32(_mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF))), 16);
+  const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+  const __m512i wide = _mm512_mask_or_epi32(near, nan, high, _mm512_set1_epi32(0x40));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(wide));
+}
 // Bytes as integers, none past the sixteenth.
 NIBBLE_INLINE NativeI native_load_u8(const uint8_t* p) {
   return __builtin_bit_cast(NativeI, _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
@@ -41,6 +50,25 @@ NIBBLE_INLINE float native_sum(NativeF v) {
   const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+// The sums of sixteen vectors of sixteen lanes, each in the order of `sum`: the lanes of all rows halve together.
+NIBBLE_INLINE void native_sums(const float* rows, float* out) {
+  __m512 eight[8], four[4];
+  for (int r = 0; r < 8; ++r) {  // rows n and n + 4
+    const int n = r < 4 ? r : r + 4;
+    const __m512 a = _mm512_loadu_ps(rows + n * 16), b = _mm512_loadu_ps(rows + (n + 4) * 16);
+    eight[r] = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
+  }
+  for (int r = 0; r < 4; ++r) {  // rows r, r + 4, r + 8 and r + 12
+    four[r] = _mm512_add_ps(_mm512_shuffle_f32x4(eight[r], eight[r + 4], 0x88),
+                            _mm512_shuffle_f32x4(eight[r], eight[r + 4], 0xDD));
+  }
+  const auto halve = [](__m512 a, __m512 b) __attribute__((always_inline)) {
+    const __m512d x = _mm512_castps_pd(a), y = _mm512_castps_pd(b);
+    return _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)), _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
+  };
+  const __m512 a = halve(four[0], four[1]), b = halve(four[2], four[3]);
+  _mm512_storeu_ps(out, _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xDD)));
 }
 
 }  // namespace nibble::cpu::NIBBLE_ISA
