@@ -137,6 +137,7 @@ void draw(const TokenTrie& trie, const std::shared_ptr<Compiled>& compiled, std:
 }  // namespace
 
 int main() {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   const std::vector<std::string> tokens = vocabulary();
   auto begin = Clock::now();
   const auto trie = make_trie(tokens);
