@@ -8,7 +8,7 @@ namespace {
 
 // Places looked at in one walk over the vocabulary: a thousand times what usual schemas take, and less than a second,
 // for the engine waits.
-constexpr int64_t kMaxWork = 20'000'000;
+constexpr int64_t kMaxWork = 5'000'000;
 
 }  // namespace
 
@@ -130,6 +130,7 @@ Place Store::gathered() {
     configurations_.push_back({set, complete});
     moves_.insert(moves_.end(), static_cast<size_t>(grammar_.classes()), kUnknown);
     masks_.emplace_back();
+    plain_next_.push_back(kUnknown);
     bytes_ += grammar_.classes() * static_cast<int64_t>(sizeof(int32_t)) + 64;
   }
   return it->second;
@@ -186,38 +187,52 @@ std::span<const uint64_t> Store::allowed(Place place) {
   return {masks_[static_cast<size_t>(place)].get(), words};
 }
 
-// Whether every plain character leads back to where it began, as inside a string of any length. Then all tokens of
-// such characters are allowed, which are most, and need not be walked.
-bool Store::loops_on_plain(Place place) {
+// Where every plain character leads, if it is one place for all of them: itself within a string of any length, the next
+// count where characters are counted. kDead where they part.
+Place Store::after_plain(Place place) {
+  if (plain_next_[static_cast<size_t>(place)] != kUnknown) return plain_next_[static_cast<size_t>(place)];
   const auto to = [&](Place from, int32_t low, int32_t high) {  // where all of these bytes lead, or kDead
-    const Place first = after(from, low);
-    for (int32_t byte = low + 1; byte <= high; ++byte) {
+    const Place first = from == kDead ? kDead : after(from, low);
+    for (int32_t byte = low + 1; byte <= high && first != kDead; ++byte) {
       if (after(from, byte) != first) return kDead;
     }
     return first;
   };
-  const auto loops = [&](int32_t lead_low, int32_t lead_high, int32_t second_low, int32_t second_high, int more) {
-    Place at = to(place, lead_low, lead_high);
-    if (at != kDead) at = to(at, second_low, second_high);
-    for (int i = 0; i < more && at != kDead; ++i) at = to(at, 0x80, 0xBF);
-    return at == place;
+  const Place next = to(place, 0x20, 0x21);
+  const auto leads_there = [&](int32_t lead_low, int32_t lead_high, int32_t second_low, int32_t second_high, int more) {
+    Place at = to(to(place, lead_low, lead_high), second_low, second_high);
+    for (int i = 0; i < more; ++i) at = to(at, 0x80, 0xBF);
+    return at == next;
   };
-  return to(place, 0x20, 0x21) == place && to(place, 0x23, 0x5B) == place && to(place, 0x5D, 0x7F) == place &&
-         loops(0xC2, 0xDF, 0x80, 0xBF, 0) && loops(0xE0, 0xE0, 0xA0, 0xBF, 1) && loops(0xE1, 0xEC, 0x80, 0xBF, 1) &&
-         loops(0xED, 0xED, 0x80, 0x9F, 1) && loops(0xEE, 0xEF, 0x80, 0xBF, 1) && loops(0xF0, 0xF0, 0x90, 0xBF, 2) &&
-         loops(0xF1, 0xF3, 0x80, 0xBF, 2) && loops(0xF4, 0xF4, 0x80, 0x8F, 2);
+  const bool all = next != kDead && to(place, 0x23, 0x5B) == next && to(place, 0x5D, 0x7F) == next &&
+                   leads_there(0xC2, 0xDF, 0x80, 0xBF, 0) && leads_there(0xE0, 0xE0, 0xA0, 0xBF, 1) &&
+                   leads_there(0xE1, 0xEC, 0x80, 0xBF, 1) && leads_there(0xED, 0xED, 0x80, 0x9F, 1) &&
+                   leads_there(0xEE, 0xEF, 0x80, 0xBF, 1) && leads_there(0xF0, 0xF0, 0x90, 0xBF, 2) &&
+                   leads_there(0xF1, 0xF3, 0x80, 0xBF, 2) && leads_there(0xF4, 0xF4, 0x80, 0x8F, 2);
+  return plain_next_[static_cast<size_t>(place)] = all ? next : kDead;
+}
+
+// Whether as many plain characters may come as the longest token has, whichever they are.
+bool Store::has_plain_room(Place place) {
+  for (int32_t i = 0; i < trie_.longest_plain(); ++i) {
+    const Place next = after_plain(place);
+    if (next == kDead || next == place) return next == place;
+    place = next;
+  }
+  return true;
 }
 
 void Store::walk(Place place, std::span<uint64_t> out) {
   const auto set = [&](int32_t id) { out[static_cast<size_t>(id / 64)] |= uint64_t{1} << (id % 64); };
   work_ = 0;
-  const bool loops = loops_on_plain(place);
-  if (loops) std::copy(trie_.plain().begin(), trie_.plain().end(), out.begin());
+  // Tokens of plain characters need not be walked where there is room for the longest of them.
+  const bool skip_plain = has_plain_room(place);
+  if (skip_plain) std::copy(trie_.plain().begin(), trie_.plain().end(), out.begin());
   const std::span<const TokenTrie::Node> tree = trie_.nodes();
   path_[0] = place;
   for (size_t i = 0; i < tree.size();) {
     const TokenTrie::Node& n = tree[i];
-    const Place to = loops && n.plain ? kDead : move(path_[n.depth - size_t{1}], grammar_.class_of(n.byte));
+    const Place to = skip_plain && n.plain ? kDead : move(path_[n.depth - size_t{1}], grammar_.class_of(n.byte));
     if (to == kDead) {
       i = static_cast<size_t>(n.behind);
       continue;

@@ -73,7 +73,8 @@ class Store {
   void close();
   Place gathered();
   Place move(Place place, int32_t symbol_class);
-  bool loops_on_plain(Place place);
+  Place after_plain(Place place);
+  bool has_plain_room(Place place);
   void walk(Place place, std::span<uint64_t> out);
 
   const Grammar& grammar_;
@@ -85,6 +86,7 @@ class Store {
   std::unordered_map<uint64_t, Place> by_set_;
   std::vector<int32_t> moves_;  // [places, classes]
   std::vector<std::unique_ptr<uint64_t[]>> masks_;
+  std::vector<Place> plain_next_;
   int64_t bytes_ = 0;
 
   // What is being gathered.

@@ -154,7 +154,8 @@ std::vector<std::string> SchemaCompiler::types_of(const Json& schema, const std:
 
 void SchemaCompiler::check_keywords(const Json& schema, const std::string& path,
                                     const std::vector<std::string>& types) const {
-  for (const auto& [key, unused] : schema.items()) {
+  for (const auto& item : schema.items()) {
+    const std::string& key = item.key();
     if (key == "type" || kAnnotations.contains(key)) continue;
     const bool known = std::any_of(types.begin(), types.end(),
                                    [&](const std::string& type) { return kByType.at(type).contains(key); });

@@ -42,7 +42,8 @@ std::optional<std::vector<Json>> SchemaCompiler::values_of(const Json& schema, c
 bool SchemaCompiler::apart(const Json& first, const Json& second, const std::string& path, int depth) const {
   const Json &a = resolved(first, path), &b = resolved(second, path);
   if (depth > kMaxDepth || !a.is_object() || !b.is_object()) return false;
-  for (const auto& [one, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+  for (const bool swapped : {false, true}) {
+    const Json *one = swapped ? &b : &a, *other = swapped ? &a : &b;
     for (const char* keyword : {"anyOf", "oneOf", "allOf"}) {
       if (!one->contains(keyword) || !(*one)[keyword].is_array()) continue;
       const Json& parts = (*one)[keyword];

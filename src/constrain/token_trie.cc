@@ -39,7 +39,10 @@ TokenTrie::TokenTrie(std::vector<std::pair<std::string_view, int32_t>> tokens, s
   for (const auto& [bytes, id] : tokens) {
     bytes_[static_cast<size_t>(id)] = bytes;
     const bool plain = all_plain(bytes);
-    if (plain) plain_[static_cast<size_t>(id / 64)] |= uint64_t{1} << (id % 64);
+    if (plain) {
+      plain_[static_cast<size_t>(id / 64)] |= uint64_t{1} << (id % 64);
+      longest_plain_ = std::max(longest_plain_, static_cast<int32_t>(bytes.size()));
+    }
     const size_t shared = static_cast<size_t>(
         std::mismatch(bytes.begin(), bytes.end(), before.begin(), before.end()).first - bytes.begin());
     close(shared);

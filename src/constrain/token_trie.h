@@ -27,6 +27,7 @@ class TokenTrie {
   int32_t depth() const { return depth_; }
   // Bits of the tokens that are whole plain characters: those that stand for themselves in a JSON string.
   std::span<const uint64_t> plain() const { return plain_; }
+  int32_t longest_plain() const { return longest_plain_; }  // bytes: at least as many as it has characters
   std::span<const int32_t> controls() const { return controls_; }
   std::span<const int32_t> ends() const { return ends_; }
   int64_t size() const { return size_; }
@@ -41,7 +42,7 @@ class TokenTrie {
   std::vector<uint64_t> plain_;
   std::vector<int32_t> controls_, ends_;
   int64_t size_ = 0;
-  int32_t depth_ = 0;
+  int32_t depth_ = 0, longest_plain_ = 0;
 };
 
 }  // namespace nibble::constrain
