@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "nibble/constraint.h"
 #include "nibble/token_mask.h"
 
 namespace nibble {
@@ -67,7 +68,8 @@ struct Request {
   int32_t choices = 1;                                            // completions of the one prompt
   int32_t priority = 0;                                           // higher goes first; equals go in order of arrival
   std::optional<std::chrono::steady_clock::time_point> deadline;  // ended with kDeadline where it takes longer
-  std::function<std::unique_ptr<TokenMask>()> token_mask;         // called once a choice; none: anything goes
+  Constraint constraint;                                          // on the text; of a chat's answer on the response
+  std::function<std::unique_ptr<TokenMask>()> token_mask;         // one of your own instead: called once a choice
 };
 
 enum class FinishReason : uint8_t { kNone, kStop, kLength, kCancelled, kError, kDeadline };
@@ -116,8 +118,8 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Throws Refusal for a prompt that is empty, too long, or holds ids outside the vocabulary. `callback` may be called
-  // before submit returns.
+  // Throws Refusal for a prompt that is empty, too long, or holds ids outside the vocabulary, and for a constraint that
+  // cannot be compiled, which is done here, on the caller's thread. `callback` may be called before submit returns.
   Id submit(Request request, Callback callback);
   // Takes effect before the next step; the request still gets its last output, with kCancelled.
   void cancel(Id id);

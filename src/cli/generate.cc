@@ -12,6 +12,7 @@
 #include "cli/session.h"
 #include "cli/terminal.h"
 #include "cli/writer.h"
+#include "constrain/chat_format.h"
 
 namespace nibble::cli {
 namespace {
@@ -82,6 +83,9 @@ void generate(const Options& o) {
   check_prompt(prompt.ids, session.vocabulary(), session.context());
   Request request = o.request;
   request.prompt = std::move(prompt.ids);
+  if (source.chat && request.constraint.kind == Constraint::Kind::kNone) {
+    request.constraint = constrain::constraint_of(source.chat->options.response_format);
+  }
   const bool chat = source.chat.has_value() || prompt.channel != text::Channel::kNone;
   Figures figures(static_cast<int64_t>(request.prompt.size()));
   const Answer answer = chat ? reply(session, std::move(request), prompt.channel, !o.json, figures)
@@ -100,12 +104,15 @@ void add_generate(CLI::App& app) {
   add_prompt_options(*command, o->prompt, /*chat=*/true);
   add_chat_options(*command, o->chat);
   add_max_tokens_option(*command, o->request.max_tokens,
-                        "Most tokens to generate (default: until the model stops or the context is full)");
+                        "Most tokens to generate (default, and -1: until the model stops or the context is full)");
   add_sampling_options(*command, o->request.sampling);
+  add_constraint_options(*command, o->request.constraint);
   command
       ->add_option("--stop,-r,--reverse-prompt", o->request.stop_strings, "Text that ends the answer; may be repeated")
       ->type_name("TEXT")
       ->allow_extra_args(false);
+  command->add_option("--system-prompt", o->prompt.system,
+                      "What a system message says, before --chat or around -p and -f; -sys too");
   command->add_flag("--ignore-eos", o->request.ignore_eos, "Go on where the model would stop");
   command->add_flag("--json", o->json, "Print one JSON object at the end");
   command->callback([o] { generate(*o); });

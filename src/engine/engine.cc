@@ -9,7 +9,6 @@
 
 #include "engine/load.h"
 #include "engine/step_loop.h"
-#include "engine/validate.h"
 
 namespace nibble {
 namespace {
@@ -113,7 +112,7 @@ Engine::~Engine() {
 }
 
 Engine::Id Engine::submit(Request request, Callback callback) {
-  engine::validate(request, impl_->loaded.facts);
+  impl_->loaded.prepare(request);
   Id id = 0;
   {
     const std::lock_guard lock(impl_->mutex);

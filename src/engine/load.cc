@@ -74,7 +74,14 @@ LoadedModel::LoadedModel(const EngineOptions& options)
       checkpoint(checkpoint::Checkpoint::open(options.model, {.progress = phase(options, "open")})),
       tokenizer(text::Tokenizer::load(options.model, checkpoint.config().vocab_size)),
       model(model::K3::load(checkpoint, *device, phase(options, "load"))),
-      facts(gather_facts(checkpoint.config(), tokenizer)) {}
+      facts(gather_facts(checkpoint.config(), tokenizer)),
+      constraints(tokenizer, facts.stop_ids) {}
+
+void LoadedModel::prepare(Request& request) {
+  validate(request, facts);
+  if (request.constraint.kind == Constraint::Kind::kNone) return;
+  request.token_mask = constraints.compile(request.constraint, text::channel_of(request.prompt, tokenizer));
+}
 
 std::unique_ptr<Runner> make_runner(const EngineOptions& options, LoadedModel& loaded, int64_t sampled_rows) {
   const checkpoint::Config& config = loaded.checkpoint.config();

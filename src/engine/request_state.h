@@ -66,6 +66,7 @@ struct Completion {
   std::vector<float> bias_values;
   size_t bias_early = 0, bias_always = 0;  // how many of them hold before min_tokens, and after
   std::unique_ptr<TokenMask> mask;         // its bans go behind them, anew for each token
+  std::string mask_error;                  // what it threw: the end of this completion, and of no other
 
   text::StopStrings stops;
   text::Utf8Stream characters;

@@ -164,8 +164,10 @@ void StepLoop::commit(Completion& c, Runner::Sample sample, std::span<const floa
   output_.finish = FinishReason::kNone;
   output_.error.clear();
   output_.stop_string.clear();
-  if (sample.bad_logits) {
-    output_.error = c.mask ? "no token is allowed here, or the logits are not finite" : "the logits are not finite";
+  if (sample.bad_logits || !c.mask_error.empty()) {
+    output_.error = !c.mask_error.empty() ? c.mask_error
+                    : c.mask              ? "no token is allowed here, or the logits are not finite"
+                                          : "the logits are not finite";
     finish(c, FinishReason::kError, output_);
     return;
   }
@@ -186,8 +188,14 @@ void StepLoop::commit(Completion& c, Runner::Sample sample, std::span<const floa
 bool StepLoop::append(Completion& c, int32_t id, Output& output) {
   c.tokens.push_back(id);
   c.seen.add(id, /*generated=*/true);
-  if (c.mask) c.mask->accept(id);
   output.tokens.push_back(id);
+  try {
+    if (c.mask) c.mask->accept(id);
+  } catch (const std::exception& error) {
+    output.error = error.what();
+    output.finish = FinishReason::kError;
+    return true;
+  }
   const bool early = c.generated() < c.request->request.min_tokens;
   if (!early && stops_at(c, id, facts_)) {
     output.finish = FinishReason::kStop;

@@ -36,8 +36,8 @@ class Client {
   std::optional<std::string> event();     // the next of a stream: after "data: ", or a comment with its colon
   std::string rest();                     // to the end of the connection
   bool closed();                          // waits until the server has closed
-  void send_end();  // says that nothing more will be sent
-  void shut();      // goes, at once and without a word
+  void send_end();                        // says that nothing more will be sent
+  void shut();                            // goes, at once and without a word
   bool connected() const { return fd_ >= 0; }
 
  private:

@@ -13,7 +13,7 @@ _nibble() {
 
   case $previous in
     -m | --model | -o | --output) compopt -o dirnames 2>/dev/null; return ;;
-    -f | --file | --chat | --tokens-file | --problems | --out | --audit | --compare | --text | --config | --svg | --api-key-file | --tls-cert | --tls-key) compopt -o default 2>/dev/null; return ;;
+    -f | --file | --chat | --tokens-file | --problems | --out | --audit | --compare | --text | --config | --svg | --api-key-file | --tls-cert | --tls-key | -j | --json-schema) compopt -o default 2>/dev/null; return ;;
     --device) COMPREPLY=($(compgen -W 'auto cpu' -- "$word")); return ;;
     --isa | --require) COMPREPLY=($(compgen -W 'portable avx2 avx512' -- "$word")); return ;;
     --precision) COMPREPLY=($(compgen -W 'exact bf16' -- "$word")); return ;;
