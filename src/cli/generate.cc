@@ -12,6 +12,7 @@
 #include "cli/session.h"
 #include "cli/terminal.h"
 #include "cli/writer.h"
+#include "constrain/chat_format.h"
 
 namespace nibble::cli {
 namespace {
@@ -83,7 +84,7 @@ void generate(const Options& o) {
   Request request = o.request;
   request.prompt = std::move(prompt.ids);
   if (source.chat && request.constraint.kind == Constraint::Kind::kNone) {
-    request.constraint = constraint_of(source.chat->options.response_format);
+    request.constraint = constrain::constraint_of(source.chat->options.response_format);
   }
   const bool chat = source.chat.has_value() || prompt.channel != text::Channel::kNone;
   Figures figures(static_cast<int64_t>(request.prompt.size()));

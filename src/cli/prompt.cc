@@ -105,15 +105,6 @@ PromptSource read_prompt(const PromptOptions& options, const text::RenderOptions
   return source;
 }
 
-Constraint constraint_of(const text::ResponseFormat& format) {
-  switch (format.kind) {
-    case text::ResponseFormat::Kind::kText: break;
-    case text::ResponseFormat::Kind::kJsonObject: return {.kind = Constraint::Kind::kJson, .text = {}};
-    case text::ResponseFormat::Kind::kJsonSchema: return {.kind = Constraint::Kind::kJsonSchema, .text = format.schema};
-  }
-  return {};
-}
-
 Prompt encode_prompt(const PromptSource& source, const text::Tokenizer& tokenizer) {
   if (source.chat) {
     const text::Prompt rendered = text::render(source.chat->messages, source.chat->options);

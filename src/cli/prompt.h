@@ -49,8 +49,6 @@ struct Prompt {
   std::vector<int32_t> ids;
   text::Channel channel = text::Channel::kNone;  // of a chat: what the first token of the answer belongs to
 };
-// What a chat-completions request asks its answer to be.
-Constraint constraint_of(const text::ResponseFormat& format);
 Prompt encode_prompt(const PromptSource& source, const text::Tokenizer& tokenizer);
 
 }  // namespace nibble::cli

@@ -27,4 +27,13 @@ void add_chat(Grammar& g, text::Channel channel, Grammar::State from, Grammar::R
   g.add_empty(add_marker(g, add_marker(g, answered, kClose, "response"), kClose, "message"), to);
 }
 
+Constraint constraint_of(const text::ResponseFormat& format) {
+  switch (format.kind) {
+    case text::ResponseFormat::Kind::kText: break;
+    case text::ResponseFormat::Kind::kJsonObject: return {.kind = Constraint::Kind::kJson, .text = {}};
+    case text::ResponseFormat::Kind::kJsonSchema: return {.kind = Constraint::Kind::kJsonSchema, .text = format.schema};
+  }
+  return {};
+}
+
 }  // namespace nibble::constrain

@@ -1,6 +1,7 @@
 // POST /v1/chat/completions: the request, and how its answer looks.
 #include <fmt/format.h>
 
+#include "constrain/chat_format.h"
 #include "serve/prepared.h"
 #include "text/chat_json.h"
 #include "text/json_text.h"
@@ -143,6 +144,12 @@ class ChatFormat final : public Format {
 
 void read_chat_prompt(const Json& json, const Knowledge& knows, Request& request, text::Channel& channel) {
   const text::ChatRequest chat = text::read_chat(json, knows.render);
+  if (chat.options.response_format.kind != text::ResponseFormat::Kind::kText) {
+    if (request.constraint.kind != Constraint::Kind::kNone) {
+      throw RequestError(invalid("response_format beside another constraint", "response_format"));
+    }
+    request.constraint = constrain::constraint_of(chat.options.response_format);
+  }
   const text::Prompt rendered = text::render(chat.messages, chat.options);
   request.prompt = text::encode(rendered.segments, knows.tokenizer);
   channel = rendered.channel;

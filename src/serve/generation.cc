@@ -62,7 +62,11 @@ Generation::Generation(Prepared prepared, const text::Tokenizer& tokenizer, Gene
   unfinished_ = choices_.size();
 }
 
-void Generation::start(const std::shared_ptr<Inbox>& inbox) {
+bool Generation::takes_long_to_submit() const {
+  return prepared_.requests.front().constraint.kind != Constraint::Kind::kNone;
+}
+
+void Generation::submit(const std::shared_ptr<Inbox>& inbox) {
   started_ = last_write_ = Clock::now();
   try {
     for (size_t i = 0; i < prepared_.requests.size(); ++i) {
@@ -71,14 +75,22 @@ void Generation::start(const std::shared_ptr<Inbox>& inbox) {
           [inbox, to = weak_from_this(), i](Engine::Id, const Output& output) { inbox->put(to, i, output); }));
     }
   } catch (...) {
-    over_ = true;
     cancel();
     throw;
   }
+}
+
+void Generation::begin() {
+  begun_ = true;
   reply_->on_gone([to = weak_from_this()](std::string_view why) {
     if (const auto self = to.lock()) self->client_gone(why);
   });
-  if (!prepared_.stream) return;
+  if (over_) return;
+  if (prepared_.stream) begin_stream();
+  for (const auto& [request, output] : std::exchange(early_, {})) take(request, output);
+}
+
+void Generation::begin_stream() {
   Headers headers = headers_;
   headers.emplace_back("Cache-Control", "no-cache");
   headers.emplace_back("X-Accel-Buffering", "no");  // proxies would wait for more
@@ -89,6 +101,7 @@ void Generation::start(const std::shared_ptr<Inbox>& inbox) {
 
 void Generation::take(size_t request, const Output& output) {
   if (over_) return;
+  if (!begun_) return early_.emplace_back(request, output), void();
   const auto alive = shared_from_this();
   const auto index = static_cast<int32_t>(request) * prepared_.requests[request].choices + output.choice;
   State& state = choices_[static_cast<size_t>(index)];

@@ -66,8 +66,12 @@ class Generation : public std::enable_shared_from_this<Generation> {
   Generation(Prepared prepared, const text::Tokenizer& tokenizer, Generator& generator, Metrics& metrics,
              std::shared_ptr<HttpReply> reply, Headers headers, Dialect dialect, Done done);
 
-  // Submits. Throws Refusal where the engine refuses; nothing has been sent then.
-  void start(const std::shared_ptr<Inbox>& inbox);
+  // Hands the request to the engine; on any thread, as compiling what constrains it may take long. Throws Refusal where
+  // the engine refuses; nothing has been sent then.
+  void submit(const std::shared_ptr<Inbox>& inbox);
+  bool takes_long_to_submit() const;
+  // Then: the head of a stream goes out, and whatever the engine has said meanwhile.
+  void begin();
   void take(size_t request, const Output& output);
   // Ends it from our side, with an error the client sees.
   void fail(ApiError error);
@@ -86,6 +90,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
     bool ended = false;
   };
 
+  void begin_stream();
   void add_tokens(State& state, int32_t index, const Output& output);
   void add_text(State& state, int32_t index, const Output& output);
   void emit(State& state, int32_t index, const text::ChatEvent& event);
@@ -109,7 +114,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::vector<Engine::Id> ids_;
   std::vector<State> choices_;  // of the first request, then of the next
   size_t unfinished_ = 0;
-  bool over_ = false;
+  bool begun_ = false, over_ = false;
+  std::vector<std::pair<size_t, Output>> early_;  // outputs before begin()
   std::string out_;
   Clock::time_point started_, last_write_;
 };

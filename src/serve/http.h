@@ -43,7 +43,8 @@ class HttpReply {
   virtual void begin(int status, std::string content_type, Headers headers) = 0;
   virtual void write(std::string_view bytes) = 0;
   virtual void end() = 0;
-  // Called once, if the client goes before the end: its connection broke, it closed its side, it reads too slowly.
+  // Called once, and at once where that has happened, if the client goes before the end: its connection broke, it
+  // closed its side, it reads too slowly.
   virtual void on_gone(std::function<void(std::string_view why)> callback) = 0;
 };
 

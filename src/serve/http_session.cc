@@ -271,7 +271,10 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       if (session_) complete(session_->http_1_0_ ? "" : "0\r\n\r\n");
     }
 
-    void on_gone(std::function<void(std::string_view)> callback) override { on_gone_ = std::move(callback); }
+    void on_gone(std::function<void(std::string_view)> callback) override {
+      if (!session_) return callback("disconnected");
+      on_gone_ = std::move(callback);
+    }
 
     void tell_gone(std::string_view why) {
       session_.reset();

@@ -51,9 +51,8 @@ void read_sampling(const Fields& fields, SamplingParams& s, int64_t vocabulary) 
 }
 
 // What is asked for in a way that would change the answer, and is not there, is refused rather than ignored.
-void refuse_unsupported(const Fields& fields) {
-  for (const char* name : {"structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
-                           "grammar", "json_schema", "bad_words", "suffix"}) {
+void refuse_unsupported(const Fields& fields, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
     const Json* value = fields.find(name);
     if (value && !(value->is_string() && value->get_ref<const std::string&>().empty())) {
       throw RequestError({.status = 400,
@@ -62,6 +61,52 @@ void refuse_unsupported(const Fields& fields) {
                           .code = "unsupported_value"});
     }
   }
+}
+
+// One of these texts: their alternatives as a regular expression.
+std::string alternatives(const std::vector<std::string>& texts) {
+  std::string out;
+  for (const std::string& text : texts) {
+    if (!out.empty()) out += '|';
+    for (const char c : text) {
+      if (std::string_view("\\^$.|?*+()[]{}/-").find(c) != std::string_view::npos) out += '\\';
+      out += c;
+    }
+  }
+  return out;
+}
+
+// Under `json`, `regex`, `choice`, or the same with a prefix.
+void read_constraint(const Fields& fields, const std::string& prefix, std::vector<Constraint>& out) {
+  const auto name = [&](const char* rest) { return prefix + rest; };
+  if (const Json* schema = fields.find(name("json").c_str())) {
+    out.push_back({.kind = Constraint::Kind::kJsonSchema,
+                   .text = schema->is_string() ? schema->get<std::string>() : schema->dump()});
+  }
+  if (fields.has(name("regex").c_str())) {
+    out.push_back({.kind = Constraint::Kind::kRegex, .text = fields.string(name("regex").c_str())});
+  }
+  if (fields.has(name("choice").c_str())) {
+    out.push_back({.kind = Constraint::Kind::kRegex, .text = alternatives(fields.strings(name("choice").c_str()))});
+  }
+}
+
+Constraint read_constraint(const Fields& fields) {
+  std::vector<Constraint> found;
+  read_constraint(fields, "guided_", found);
+  if (const auto outputs = fields.object("structured_outputs")) {
+    read_constraint(*outputs, "", found);
+    if (outputs->boolean("json_object", false)) found.push_back({.kind = Constraint::Kind::kJson, .text = {}});
+    refuse_unsupported(*outputs, {"grammar", "structural_tag"});
+  }
+  if (const Json* schema = fields.find("json_schema")) {
+    found.push_back({.kind = Constraint::Kind::kJsonSchema, .text = schema->dump()});
+  }
+  if (found.size() > 1) {
+    throw RequestError(
+        invalid("an answer can be held to one constraint; the request has several", "structured_outputs"));
+  }
+  return found.empty() ? Constraint() : found.front();
 }
 
 }  // namespace
@@ -79,8 +124,9 @@ std::string model_name(const Fields& fields, const Knowledge& knows) {
 }
 
 Request read_request(const Fields& fields, const Knowledge& knows) {
-  refuse_unsupported(fields);
+  refuse_unsupported(fields, {"guided_grammar", "grammar", "bad_words", "suffix"});
   Request r;
+  r.constraint = read_constraint(fields);
   const int64_t vocabulary = knows.tokenizer.vocab_size();
   r.sampling = knows.sampling;
   read_sampling(fields, r.sampling, vocabulary);

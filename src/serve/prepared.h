@@ -41,7 +41,7 @@ Prepared prepare_response(const Json& json, const Knowledge& knows);  // OpenAI'
 
 // What the APIs share. The model's name that the answer gives; 404 for one that is not served.
 std::string model_name(const Fields& fields, const Knowledge& knows);
-// Everything but prompt and stops: sampling, limits, logprobs, choices.
+// Everything but prompt and stops: sampling, limits, constraints by vLLM's and llama-server's names, choices.
 Request read_request(const Fields& fields, const Knowledge& knows);
 std::vector<std::string> read_stops(const Fields& fields);
 // The conversation in `json`, rendered and encoded into request.prompt.

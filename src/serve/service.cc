@@ -130,6 +130,13 @@ bool Service::authorised(const HttpRequest& head) const {
   return is_one_of(key, options_.api_keys);
 }
 
+// A page of this server's own, or of the site that was named.
+bool Service::may_come_from(std::string_view origin, std::string_view host) const {
+  const size_t slashes = origin.find("://");
+  const bool ours = slashes != origin.npos && origin.substr(slashes + 3) == host;
+  return ours || options_.cors_origin == "*" || origin == options_.cors_origin;
+}
+
 std::optional<HttpResponse> Service::check(const HttpRequest& head) {
   const auto started = Clock::now();
   const auto refuse = [&](const ApiError& error) {
@@ -173,8 +180,14 @@ std::optional<HttpResponse> Service::check(const HttpRequest& head) {
     if (!generator_) return refuse(unavailable("the model is being loaded", "loading"));
   }
   if (route->method == "POST") {
+    const std::string_view origin = head.header("origin");
+    if (!origin.empty() && !may_come_from(origin, head.header("host"))) {
+      return refuse({.status = 403,
+                     .type = "permission_error",
+                     .message = "pages of other sites may not call: --cors-origin names those that may"});
+    }
     const std::string_view type = head.header("content-type");
-    if (!type.empty() && type.find("json") == type.npos) {  // also: what a form of another site's page can send
+    if (!type.empty() && type.substr(0, type.find(';')).find("json") == type.npos) {
       return refuse({.status = 415, .message = "the body is JSON: Content-Type: application/json"});
     }
   }
@@ -263,14 +276,7 @@ void Service::read(const ExchangePtr& exchange, std::function<std::function<void
     }
   };
   if (exchange->request.body.size() <= kInline) return result()();
-  ++preparing_;
-  host_.background([this, result] {
-    host_.post([this, then = result()] {
-      --preparing_;
-      then();
-      if (drained_ && in_flight() == 0) std::exchange(drained_, nullptr)();
-    });
-  });
+  in_background(result);
 }
 
 void Service::reply_with(const ExchangePtr& exchange, std::string (*work)(const Json&, const Knowledge&)) {
@@ -306,15 +312,41 @@ void Service::start(const ExchangePtr& exchange, Prepared prepared) {
       std::move(prepared), knows_->tokenizer, *generator_, metrics_, exchange->reply, exchange->headers,
       dialect_of(exchange->request.path),
       [this, exchange](Generation& g, const Outcome& outcome) { ended(g, exchange, outcome); });
-  active_.insert(generation);
   sequences_ += choices;
-  try {
-    generation->start(inbox_);
-  } catch (const Refusal& refusal) {
-    active_.erase(generation);
-    sequences_ -= choices;
-    respond(exchange, invalid(refusal));
-  }
+  const auto submitted = [this, exchange, generation, choices](const std::optional<ApiError>& refusal) {
+    if (refusal) {
+      sequences_ -= choices;
+      return respond(exchange, *refusal);
+    }
+    active_.insert(generation);
+    generation->begin();
+  };
+  const auto submit = [generation, inbox = inbox_]() -> std::optional<ApiError> {
+    try {
+      generation->submit(inbox);
+      return {};
+    } catch (const Refusal& refusal) {
+      return invalid(refusal);
+    } catch (const std::exception& failure) {
+      return internal(failure.what());
+    }
+  };
+  if (!generation->takes_long_to_submit()) return submitted(submit());
+  in_background([submitted, submit]() -> std::function<void()> {
+    return [submitted, refusal = submit()] { submitted(refusal); };
+  });
+}
+
+// `work` on a worker, and what it returns on the server's thread.
+void Service::in_background(std::function<std::function<void()>()> work) {
+  ++preparing_;
+  host_.background([this, work = std::move(work)] {
+    host_.post([this, then = work()] {
+      --preparing_;
+      then();
+      if (drained_ && in_flight() == 0) std::exchange(drained_, nullptr)();
+    });
+  });
 }
 
 void Service::ended(Generation& generation, const ExchangePtr& exchange, const Outcome& outcome) {

@@ -68,6 +68,7 @@ class Service final : public HttpHandler {
   static std::string_view without_version(std::string_view path);
 
   bool authorised(const HttpRequest& head) const;
+  bool may_come_from(std::string_view origin, std::string_view host) const;
   std::optional<ApiError> admission(int64_t choices) const;
   void respond(const ExchangePtr& exchange, HttpResponse response);
   void respond(const ExchangePtr& exchange, const ApiError& error);
@@ -87,6 +88,7 @@ class Service final : public HttpHandler {
   void count_tokens(const ExchangePtr& exchange);
   void responses(const ExchangePtr& exchange);
 
+  void in_background(std::function<std::function<void()>()> work);
   void read(const ExchangePtr& exchange, std::function<std::function<void()>(const Json&)> work);
   void reply_with(const ExchangePtr& exchange, std::string (*work)(const Json&, const Knowledge&));
   void generate(const ExchangePtr& exchange, Prepared (*prepare)(const Json&, const Knowledge&));

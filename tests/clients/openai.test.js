@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 
 import OpenAI from 'openai';
+import { zodResponseFormat } from 'openai/helpers/zod';
+import { z } from 'zod';
 
 import { kTools, startServer } from './server.js';
 
@@ -76,6 +78,13 @@ test('the tool runner calls the function and goes on', async () => {
     { maxChatCompletions: 2 });
   await runner.done().catch(() => {});  // a model this small may not stop calling
   assert.deepEqual(seen[0], { minutes: 25 });
+});
+
+test('the helper for structured output', async () => {
+  const c = await client.chat.completions.parse({ model: 'k3-tiny', messages: [{ role: 'user', content: 'Liam has 3 pens. How many pens?' }],
+    temperature: 0, max_tokens: 300, response_format: zodResponseFormat(z.object({ pens: z.number().int() }), 'answer') });
+  assert.equal(c.choices[0].finish_reason, 'stop');
+  assert.ok(Number.isInteger(c.choices[0].message.parsed.pens));
 });
 
 test('completions with logprobs', async () => {

@@ -86,10 +86,19 @@ TEST_F(Api, OtherSitesStayOut) {
   EXPECT_EQ(rebound.answer().status, 403);
   EXPECT_EQ(get(port(), "/v1/models", "Origin: http://evil.example\r\n").headers.count("access-control-allow-origin"),
             0u);
-  Client form(port());  // what a page may send without asking first
-  form.send(
-      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}");
-  EXPECT_EQ(form.answer().status, 415);
+  const auto posted = [&](const std::string& headers) {
+    Client client(port());
+    client.send("POST /tokenize HTTP/1.1\r\nHost: localhost\r\n" + headers +
+                "Content-Length: 15\r\n\r\n{\"prompt\":\"hi\"}");
+    return client.answer().status;
+  };
+  // What a page may send to another site without asking first.
+  EXPECT_EQ(posted("Content-Type: text/plain\r\n"), 415);
+  EXPECT_EQ(posted("Content-Type: text/plain; a=json\r\n"), 415);
+  EXPECT_EQ(posted("Origin: http://evil.example\r\n"), 403);
+  EXPECT_EQ(posted("Origin: null\r\n"), 403);
+  EXPECT_EQ(posted("Origin: http://localhost\r\n"), 200);
+  EXPECT_EQ(posted("Content-Type: application/json; charset=utf-8\r\n"), 200);
   stop();
   ServerOptions options;
   options.service.cors_origin = "https://friend.example";
@@ -99,6 +108,7 @@ TEST_F(Api, OtherSitesStayOut) {
   const Answer answer = asking.answer();
   EXPECT_EQ(answer.status, 204);
   EXPECT_EQ(answer.headers.at("access-control-allow-origin"), "https://friend.example");
+  EXPECT_EQ(posted("Origin: https://friend.example\r\n"), 200);
 }
 
 TEST_F(Api, ThePageAllowsNothingFromElsewhere) {
@@ -186,6 +196,33 @@ TEST_F(Api, ParametersReachTheEngine) {
   EXPECT_TRUE(r.ignore_eos);
   EXPECT_EQ(r.stop_ids, std::vector<int32_t>{4});
   EXPECT_EQ(r.choices, 3);
+}
+
+TEST_F(Api, ConstraintsReachTheEngine) {
+  open();
+  const auto constraint = [&, number = size_t{0}](const std::string& more) mutable {
+    Client client(port());
+    client.post("/v1/chat/completions", chat(more));
+    const Engine::Id id = generator_.wait_for_request(++number);
+    generator_.give(id, ids("x"), FinishReason::kLength);
+    EXPECT_EQ(client.answer().status, 200) << more;
+    return std::pair(generator_.request(id).constraint.kind, generator_.request(id).constraint.text);
+  };
+  using Kind = Constraint::Kind;
+  const std::string schema = R"({"type":"object"})";
+  EXPECT_EQ(constraint(R"("response_format":{"type":"text"})"), std::pair(Kind::kNone, std::string()));
+  EXPECT_EQ(constraint(R"("response_format":{"type":"json_object"})"), std::pair(Kind::kJson, std::string()));
+  EXPECT_EQ(
+      constraint(R"("response_format":{"type":"json_schema","json_schema":{"name":"n","schema":)" + schema + "}}"),
+      std::pair(Kind::kJsonSchema, schema));
+  EXPECT_EQ(constraint(R"("guided_json":)" + schema), std::pair(Kind::kJsonSchema, schema));
+  EXPECT_EQ(constraint(R"("structured_outputs":{"regex":"a+"})"), std::pair(Kind::kRegex, std::string("a+")));
+  EXPECT_EQ(constraint(R"("guided_choice":["a.b","c"])"), std::pair(Kind::kRegex, std::string("a\\.b|c")));
+  expect_refused("/v1/chat/completions", chat(R"("guided_regex":"a","guided_choice":["b"])"), "structured_outputs",
+                 "one constraint");
+  expect_refused("/v1/chat/completions", chat(R"("guided_regex":"a","response_format":{"type":"json_object"})"),
+                 "response_format", "another constraint");
+  expect_refused("/v1/chat/completions", chat(R"("grammar":"root ::= x")"), "grammar", "not supported");
 }
 
 TEST_F(Api, TokenizeBothWays) {

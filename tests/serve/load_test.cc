@@ -110,6 +110,25 @@ TEST_F(Load, ToolCallsStreamedAndWholeAreEqual) {
   EXPECT_EQ(got.reasoning, choice["message"].value("reasoning_content", ""));
 }
 
+TEST_F(Load, AnswersFitTheirSchema) {
+  for (const bool thinking : {true, false}) {
+    TestJson body = request(1, 120);
+    body["temperature"] = 0;
+    body["chat_template_kwargs"] = {{"thinking", thinking}};
+    body["response_format"] = TestJson::parse(
+        R"({"type":"json_schema","json_schema":{"name":"a","schema":{"type":"object","properties":{"pens":{"type":"integer"}},"required":["pens"]}}})");
+    const Answer answer = post(server_->port(), "/v1/chat/completions", body.dump());
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    const TestJson choice = answer.json()["choices"][0];
+    EXPECT_EQ(choice["finish_reason"], "stop") << choice;
+    EXPECT_TRUE(TestJson::parse(choice["message"]["content"].get<std::string>())["pens"].is_number_integer());
+    EXPECT_EQ(choice["message"].contains("reasoning_content"), thinking);
+  }
+  TestJson bad = request(1, 5);
+  bad["response_format"] = TestJson::parse(R"({"type":"json_schema","json_schema":{"name":"a","schema":{"not":{}}}})");
+  EXPECT_EQ(post(server_->port(), "/v1/chat/completions", bad.dump()).status, 400);
+}
+
 TEST_F(Load, ACompletionsLogprobsAreThoseOfItsTokens) {
   const TestJson body = {
       {"prompt", "Liam has"}, {"temperature", 0}, {"max_tokens", 4}, {"logprobs", 2}, {"echo", true}};
