@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "base/bf16.h"
+
 namespace nibble::cpu::NIBBLE_ISA {
 
 using NativeF = float __attribute__((vector_size(16)));
@@ -35,5 +37,9 @@ NIBBLE_INLINE NativeF native_fma(NativeF a, NativeF b, NativeF c) { return a * b
 NIBBLE_INLINE NativeF native_max(NativeF a, NativeF b) { return a > b ? a : b; }
 NIBBLE_INLINE NativeF native_min(NativeF a, NativeF b) { return a < b ? a : b; }
 NIBBLE_INLINE float native_sum(NativeF v) { return (v[0] + v[2]) + (v[1] + v[3]); }  // 2 apart, then 1
+
+NIBBLE_INLINE void native_store_bf16(uint16_t* p, NativeF v) {
+  for (int i = 0; i < 4; ++i) p[i] = to_bf16(v[i]).bits;
+}
 
 }  // namespace nibble::cpu::NIBBLE_ISA
