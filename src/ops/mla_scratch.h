@@ -19,7 +19,8 @@ struct MlaScratch {
   int64_t parts = 0;    // tile x levels x [value | max, sum]: subtrees of pages not yet merged
   int64_t keys = 0;     // [64, R + P] or [64, C + P]: a page, widened
   int64_t values = 0;   // [64, V]     expanded form only
-  int64_t weight = 0;   // [8, R] rows of kv_b
+  int64_t latents = 0;  // [64, R]     expanded form only
+  int64_t weight = 0;   // [16, R] rows of kv_b
   int64_t levels = 0;   // subtrees of 1, 2, 4, ... pages
   int64_t floats = 0;   // a whole slice
 
@@ -41,7 +42,8 @@ struct MlaScratch {
     parts = take(levels * larger(kAbsorbedTile * part_stride(latent), kExpandedRows * part_stride(value)));
     keys = take(kPageTokens * larger(absorbed, expanded));
     values = take(kPageTokens * rounded(value));
-    weight = take(8 * rounded(latent));
+    latents = take(kPageTokens * rounded(latent));
+    weight = take(16 * rounded(latent));
   }
 };
 

@@ -3,7 +3,6 @@
 // for which each page is widened once. From there on both are the same: 64 scores, (max, sum, value), a carry stack.
 #include "ops/mla_attention.h"
 
-#include "cpu/kernels/dots.h"
 #include "cpu/kernels/kernel.h"
 #include "cpu/kernels/kernels.h"
 #include "cpu/kernels/page_parts.h"
@@ -36,21 +35,35 @@ struct Worker {
   NIBBLE_INLINE float* scores() const { return scratch + layout.scores; }
   NIBBLE_INLINE float* keys() const { return scratch + layout.keys; }
   NIBBLE_INLINE float* values() const { return scratch + layout.values; }
+  NIBBLE_INLINE float* latents() const { return scratch + layout.latents; }
   NIBBLE_INLINE float* weights() const { return scratch + layout.weight; }
   NIBBLE_INLINE Parts parts(int64_t width) const { return {scratch + layout.parts, width, layout.levels}; }
 };
 
-// Row `row` of kv_b, widened.
-NIBBLE_INLINE void widen_weight(const ops::WeightMatrix& w, int64_t row, float* out) {
-  const int64_t n = w.cols;
-  with_row_type(w.format, [&]<class Row>() {
-    const Row from(w, row);
-    int64_t k = 0;
-    for (; k + kLanes <= n; k += kLanes) store(out + k, from.at(k));
-    if constexpr (Row::kHasTail) {
-      if (k < n) store(out + k, from.tail(k, n - k));
+// Rows first .. first + count - 1 of kv_b (at most sixteen) into weights(), widened.
+NIBBLE_INLINE void widen_weights(const Worker& w, int64_t first, int64_t count) {
+  const int64_t n = w.a.kv_b.cols, stride = MlaScratch::rounded(n);
+  with_row_type(w.a.kv_b.format, [&]<class Row>() {
+    for (int64_t i = 0; i < count; ++i) {
+      const Row from(w.a.kv_b, first + i);
+      float* out = w.weights() + i * stride;
+      int64_t k = 0;
+      for (; k + kLanes <= n; k += kLanes) store(out + k, from.at(k));
+      if constexpr (Row::kHasTail) {
+        if (k < n) store(out + k, from.tail(k, n - k));
+      }
     }
   });
+}
+
+// f(v, count) for the sixteen rows first + v .. of kv_b at a time, of `rows` in all; they are in weights().
+template <class F>
+NIBBLE_INLINE void for_weights(const Worker& w, int64_t first, int64_t rows, const F& f) {
+  for (int64_t v = 0; v < rows; v += kLanes) {
+    const int64_t count = rows - v < kLanes ? rows - v : kLanes;
+    widen_weights(w, first + v, count);
+    f(v, count);
+  }
 }
 
 template <class T>
@@ -70,6 +83,8 @@ NIBBLE_INLINE const T* page_rows(const MlaAttention& a, int64_t s, int64_t index
   return row<T>(a.pool, a.sequences.pages.row(s)[index] * kPageTokens);
 }
 
+NIBBLE_INLINE int64_t pages_of(int64_t keys) { return (keys + kPageTokens - 1) / kPageTokens; }
+
 // How many keys row t of sequence s sees.
 NIBBLE_INLINE int64_t keys_of(const MlaAttention& a, int64_t s, int64_t t) {
   return a.sequences.position.data[s] + (t - a.sequences.row_begin.data[s]) + 1;
@@ -88,12 +103,10 @@ NIBBLE_INLINE void absorb(const Worker& w, const Tile& tile, int64_t h) {
   const auto q = [&](int64_t r) __attribute__((always_inline)) {
     return row<T>(a.q, tile.first + r) + (tile.head + h) * q_width;
   };
-  float* weight = w.weights();
+  const float* weight = w.weights();
   for (int64_t c = 0; c < a.nope_dim; c += kAtOnce) {
     const int64_t left = a.nope_dim - c, count = left < kAtOnce ? left : kAtOnce;
-    for (int64_t i = 0; i < count; ++i) {
-      widen_weight(a.kv_b, (tile.head + h) * (a.nope_dim + a.value_dim) + c + i, weight + i * stride);
-    }
+    widen_weights(w, (tile.head + h) * (a.nope_dim + a.value_dim) + c, count);
     for (int64_t r = 0; r < tile.rows; ++r) {
       float factor[kAtOnce];
       for (int64_t i = 0; i < count; ++i) factor[i] = as_float(q(r)[c + i]);
@@ -114,26 +127,23 @@ NIBBLE_INLINE void absorb(const Worker& w, const Tile& tile, int64_t h) {
 
 // out = W_UV land(z), z the merged latents of the tile's rows and one head.
 template <class T>
-NIBBLE_INLINE void value_out(const Worker& w, const Tile& tile, int64_t h, int64_t pages_of_first) {
+NIBBLE_INLINE void value_out(const Worker& w, const Tile& tile, int64_t h) {
   const MlaAttention& a = w.a;
   const int64_t latent = a.kv_b.cols, first_keys = keys_of(a, tile.s, tile.first);
   const Parts parts = w.parts(latent);
-  const float* z[MlaScratch::kAbsorbedRows];
+  const int64_t stride = MlaScratch::rounded(latent);
   for (int64_t r = 0; r < tile.rows; ++r) {
-    const int64_t pages = r == 0 ? pages_of_first : (first_keys + r + kPageTokens - 1) / kPageTokens;
-    float* total = finish(parts, r * tile.heads + h, pages);
+    float* total = finish(parts, r * tile.heads + h, pages_of(first_keys + r));
     land_lanes<T>(total, latent);
-    z[r] = total;
+    __builtin_memcpy(w.queries() + r * stride, total, static_cast<size_t>(latent) * sizeof(float));  // no longer used
   }
-  const Dots<float> dots = dots_of<float>(a.kv_b.format);
-  for (int64_t v = 0; v < a.value_dim; v += kBlockRows) {
-    const int64_t left = a.value_dim - v, count = left < kBlockRows ? left : kBlockRows;
-    Block values;
-    dots(a.kv_b, (tile.head + h) * (a.nope_dim + a.value_dim) + a.nope_dim + v, count, z, tile.rows, values);
+  for_weights(w, (tile.head + h) * (a.nope_dim + a.value_dim) + a.nope_dim, a.value_dim, [&](int64_t v, int64_t count) {
+    float values[MlaScratch::kAbsorbedRows][kLanes];
+    products({w.weights(), stride, count}, w.queries(), stride, tile.rows, latent, values[0], kLanes);
     for (int64_t r = 0; r < tile.rows; ++r) {
       store_n(row<T>(a.out, tile.first + r) + (tile.head + h) * a.value_dim + v, load(values[r]), count);
     }
-  }
+  });
 }
 
 // Page `index` for all queries of a tile; `keys_of_first` counts from this page's first key, and may be past its last.
@@ -173,30 +183,24 @@ NIBBLE_INLINE void absorbed_tile(const Worker& w, const Tile& tile) {
     }
     attend_all(w, tile, page, w.parts(latent), i, keys - i * kPageTokens, stride);
   }
-  for (int64_t h = 0; h < tile.heads; ++h) value_out<T>(w, tile, h, (keys + kPageTokens - 1) / kPageTokens);
+  for (int64_t h = 0; h < tile.heads; ++h) value_out<T>(w, tile, h);
 }
 
 // Keys and values of `count` positions of a page for head h, landed.
 template <class T>
 NIBBLE_INLINE void widen(const Worker& w, const T* rows, int64_t h, int64_t count, const Page& page) {
   const MlaAttention& a = w.a;
-  const int64_t latent = a.kv_b.cols;
-  const Dots<T> dots = dots_of<T>(a.kv_b.format);
-  const auto fill = [&](int64_t first, int64_t width, float* out, int64_t stride) __attribute__((always_inline)) {
-    for (int64_t k = 0; k < count; k += kBlockTokens) {
-      const int64_t here = count - k < kBlockTokens ? count - k : kBlockTokens;
-      const T* x[kBlockTokens];
-      for (int64_t i = 0; i < here; ++i) x[i] = rows + (k + i) * a.pool.stride;
-      for (int64_t c = 0; c < width; c += kBlockRows) {
-        const int64_t n = width - c < kBlockRows ? width - c : kBlockRows;
-        Block values;
-        dots(a.kv_b, first + c, n, x, here, values);
-        for (int64_t i = 0; i < here; ++i) {
-          land_lanes<T>(values[i], n);
-          store_n(out + (k + i) * stride + c, load(values[i]), n);
-        }
-      }
-    }
+  const int64_t latent = a.kv_b.cols, stride = MlaScratch::rounded(latent);
+  for (int64_t k = 0; k < count; ++k) {
+    for_lanes(latent, [&](int64_t d, int64_t n) {
+      store(w.latents() + k * stride + d, load_n(rows + k * a.pool.stride + d, n));
+    });
+  }
+  const auto fill = [&](int64_t first, int64_t width, float* out, int64_t out_stride) __attribute__((always_inline)) {
+    for_weights(w, first, width, [&](int64_t c, int64_t n) {
+      products({w.weights(), stride, n}, w.latents(), stride, count, latent, out + c, out_stride);
+      for (int64_t k = 0; k < count; ++k) land_lanes<T>(out + k * out_stride + c, n);
+    });
   };
   fill(h * (a.nope_dim + a.value_dim), a.nope_dim, w.keys(), page.key_stride);
   fill(h * (a.nope_dim + a.value_dim) + a.nope_dim, a.value_dim, w.values(), page.value_stride);
@@ -224,7 +228,7 @@ NIBBLE_INLINE void expanded_tile(const Worker& w, const Tile& tile) {
     attend_all(w, tile, page, parts, i, keys - i * kPageTokens, stride);
   }
   for (int64_t r = 0; r < tile.rows; ++r) {
-    const float* value = finish(parts, r, (keys + r + kPageTokens - 1) / kPageTokens);
+    const float* value = finish(parts, r, pages_of(keys + r));
     T* out = row<T>(a.out, tile.first + r) + tile.head * a.value_dim;
     for_lanes(a.value_dim, [&](int64_t k, int64_t n) { store_n(out + k, load(value + k), n); });
   }

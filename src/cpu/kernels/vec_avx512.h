@@ -20,15 +20,6 @@ NIBBLE_INLINE NativeF native_load_bf16(const uint16_t* p) {
   const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
-// The landing of base/bf16.h on every lane.
-NIBBLE_INLINE void native_store_bf16(uint16_t* p, NativeF v) {
-  const __m512i u = _mm512_castps_si512(v), high = _mm512_srli_epi32(u, 16);
-  const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
-  const __m512i near = _mm512_srli_epi32(_mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF))), 16);
-  const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-  const __m512i wide = _mm512_mask_or_epi32(near, nan, high, _mm512_set1_epi32(0x40));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(wide));
-}
 // Bytes as integers, none past the sixteenth.
 NIBBLE_INLINE NativeI native_load_u8(const uint8_t* p) {
   return __builtin_bit_cast(NativeI, _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
@@ -69,6 +60,16 @@ NIBBLE_INLINE void native_sums(const float* rows, float* out) {
   };
   const __m512 a = halve(four[0], four[1]), b = halve(four[2], four[3]);
   _mm512_storeu_ps(out, _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xDD)));
+}
+
+// Nearest, ties to even, NaN quiet: to_bf16 on sixteen lanes.
+NIBBLE_INLINE void native_store_bf16(uint16_t* p, NativeF v) {
+  const __m512i bits = _mm512_castps_si512(v);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFF)), odd);
+  const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+  const __m512i quiet = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(_mm512_srli_epi32(quiet, 16)));
 }
 
 }  // namespace nibble::cpu::NIBBLE_ISA

@@ -24,10 +24,6 @@ NIBBLE_INLINE NativeF native_load_bf16(const uint16_t* p) {
   const NativeI bits = {p[0] << 16, p[1] << 16, p[2] << 16, p[3] << 16};
   return __builtin_bit_cast(NativeF, bits);
 }
-// The landing of base/bf16.h on every lane.
-NIBBLE_INLINE void native_store_bf16(uint16_t* p, NativeF v) {
-  for (int i = 0; i < 4; ++i) p[i] = to_bf16(v[i]).bits;
-}
 // Bytes as integers, none past the fourth.
 NIBBLE_INLINE NativeI native_load_u8(const uint8_t* p) { return NativeI{p[0], p[1], p[2], p[3]}; }
 NIBBLE_INLINE NativeF native_to_float(NativeI v) { return __builtin_convertvector(v, NativeF); }
@@ -47,6 +43,10 @@ NIBBLE_INLINE void native_sums(const float* rows, float* out) {
     const NativeF a = native_load(rows) + native_load(rows + 8), b = native_load(rows + 4) + native_load(rows + 12);
     out[r] = native_sum(a + b);
   }
+}
+
+NIBBLE_INLINE void native_store_bf16(uint16_t* p, NativeF v) {
+  for (int i = 0; i < 4; ++i) p[i] = to_bf16(v[i]).bits;
 }
 
 }  // namespace nibble::cpu::NIBBLE_ISA
