@@ -42,7 +42,7 @@ TEST(GpuControls, GateAndUpSwappedInTheExperts) {
   bad.moe_experts = [](Device& device, const ops::MoeExperts& a) {
     ops::MoeExperts swapped = a;
     std::swap(swapped.w1, swapped.w3);
-    moe_experts(device, swapped);
+    kKernels.moe_experts(device, swapped);
   };
   EXPECT_GT(error_with(bad), kVisible);
 }
@@ -52,7 +52,7 @@ TEST(GpuControls, GateAndUpSwappedInTheMlp) {
   bad.situ = [](Device& device, const ops::Situ& a) {
     ops::Situ swapped = a;
     std::swap(swapped.gate, swapped.up);
-    situ(device, swapped);
+    kKernels.situ(device, swapped);
   };
   EXPECT_GT(error_with(bad), kVisible);
 }
@@ -62,7 +62,7 @@ TEST(GpuControls, NoBiasInTheChoiceOfExperts) {
   bad.moe_route = [](Device& device, const ops::MoeRoute& a) {
     ops::MoeRoute unbiased = a;
     unbiased.bias = {a.logits.data, a.bias.size};  // another row's numbers in its place
-    moe_route(device, unbiased);
+    kKernels.moe_route(device, unbiased);
   };
   EXPECT_GT(error_with(bad), kVisible);
 }
@@ -72,7 +72,7 @@ TEST(GpuControls, ExpertsNeverScaled) {
   bad.moe_route = [](Device& device, const ops::MoeRoute& a) {
     ops::MoeRoute unscaled = a;
     unscaled.scale = 1.0f;
-    moe_route(device, unscaled);
+    kKernels.moe_route(device, unscaled);
   };
   EXPECT_GT(error_with(bad), kVisible);
 }
@@ -81,7 +81,7 @@ TEST(GpuControls, StateForgottenBetweenSteps) {
   ops::KernelTable bad = kKernels;
   bad.kda_rows = [](Device& device, const ops::KdaRows& a) {
     device.fill_zero(reinterpret_cast<std::byte*>(a.state.data), static_cast<size_t>(a.state.size) * sizeof(float));
-    kda_rows(device, a);
+    kKernels.kda_rows(device, a);
   };
   EXPECT_GT(error_with(bad), kVisible);
 }
@@ -91,7 +91,7 @@ TEST(GpuControls, WindowForgottenBetweenSteps) {
   bad.causal_conv_silu = [](Device& device, const ops::CausalConvSilu& a) {
     const Rows& w = a.window;
     device.fill_zero(static_cast<std::byte*>(w.data), static_cast<size_t>(w.rows * w.stride * bytes_of(w.dtype)));
-    causal_conv_silu(device, a);
+    kKernels.causal_conv_silu(device, a);
   };
   EXPECT_GT(error_with(bad), kVisible);
 }
@@ -101,7 +101,7 @@ TEST(GpuControls, QueriesAndKeysOfKdaSwapped) {
   bad.kda_rows = [](Device& device, const ops::KdaRows& a) {
     ops::KdaRows swapped = a;
     std::swap(swapped.q, swapped.k);
-    kda_rows(device, swapped);
+    kKernels.kda_rows(device, swapped);
   };
   EXPECT_GT(error_with(bad), kVisible);
 }
@@ -111,7 +111,7 @@ TEST(GpuControls, ScoresOfMlaNotScaled) {
   bad.mla_attention = [](Device& device, const ops::MlaAttention& a) {
     ops::MlaAttention unscaled = a;
     unscaled.scale = 1.0f;
-    mla_attention(device, unscaled);
+    kKernels.mla_attention(device, unscaled);
   };
   EXPECT_GT(error_with(bad), kVisible);
 }

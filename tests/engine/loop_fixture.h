@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <memory>
 #include <string>
@@ -37,6 +38,14 @@ class LoopFixture : public ::testing::Test {
       transcripts_[{whose, output.choice}].add(output);
     });
     return id;
+  }
+  // The recurrent states of the first slots, in one layer, go bad.
+  void spoil_states(int64_t slots) {
+    const cache::Cache& cache = runner_->cache();
+    const cache::Shape& s = cache.shape();
+    const std::vector<float> nans(static_cast<size_t>(slots * s.heads * s.value_dim * s.key_dim), std::nanf(""));
+    cache.device().copy_in(reinterpret_cast<std::byte*>(cache.kda(4).state.data), std::as_bytes(std::span(nans)));
+    cache.device().synchronize();
   }
   Transcript& of(Engine::Id id, int32_t choice = 0) { return transcripts_[{id, choice}]; }
 
