@@ -6,7 +6,8 @@
 namespace nibble {
 
 struct ReadBandwidth {
-  double gb_per_s = 0.0;  // GB = 1e9 bytes: the best pass
+  double gb_per_s = 0.0;         // GB = 1e9 bytes: the best pass
+  double median_gb_per_s = 0.0;  // what medians of other figures are held against
   int threads = 0;
   int64_t bytes = 0;  // of one pass
 };

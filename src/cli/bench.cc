@@ -1,4 +1,6 @@
 // `nibble bench`: what this machine does with a model. `serve` puts a made-up load on an engine inside this process.
+#include "cli/bench.h"
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -45,20 +47,10 @@ struct Row {
   double per_s(int64_t count) const { return static_cast<double>(count) / result.seconds; }
 };
 
-std::vector<std::string> entries(const std::string& list) {
-  std::vector<std::string> out;
-  for (size_t at = 0; at <= list.size();) {
-    const size_t end = std::min(list.find(',', at), list.size());
-    out.push_back(list.substr(at, end - at));
-    at = end + 1;
-  }
-  return out;
-}
-
 // Each concurrency with each rate.
 std::vector<Row> plan_rows(const ServeOptions& o) {
   std::vector<Row> rows;
-  for (const std::string& text : entries(o.concurrency)) {
+  for (const std::string& text : list_entries(o.concurrency)) {
     const int64_t concurrency = parse_count("--concurrency", text);
     if (concurrency < 1 || concurrency > kMaxConcurrency) {
       throw Refusal({.what = "--concurrency " + o.concurrency,
@@ -66,7 +58,7 @@ std::vector<Row> plan_rows(const ServeOptions& o) {
                      .rule = fmt::format("from 1 to {} requests at once", kMaxConcurrency),
                      .fix = "--concurrency 1,4,16,64"});
     }
-    for (const std::string& rate : entries(o.rate)) {
+    for (const std::string& rate : list_entries(o.rate)) {
       rows.push_back({.concurrency = concurrency,
                       .requests = o.requests > 0 ? o.requests : std::max<int64_t>(16, 4 * concurrency),
                       .rate = rate == "inf" ? 0.0 : parse_real("--rate", rate, {0, 1e6, /*open=*/true}),
@@ -222,7 +214,7 @@ void serve(const ServeOptions& o) {
   }
 }
 
-void add_serve(CLI::App& bench) {
+void add_serve_bench(CLI::App& bench) {
   CLI::App* command = bench.add_subcommand("serve", "Put a made-up load on the engine and measure its latencies");
   const auto o = std::make_shared<ServeOptions>();
   add_model_options(*command, o->model, "bf16");
@@ -265,10 +257,21 @@ void add_serve(CLI::App& bench) {
 
 }  // namespace
 
+std::vector<std::string> list_entries(const std::string& list) {
+  std::vector<std::string> out;
+  for (size_t at = 0; at <= list.size();) {
+    const size_t end = std::min(list.find(',', at), list.size());
+    out.push_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
 void add_bench(CLI::App& app) {
   CLI::App* bench = app.add_subcommand("bench", "What this machine does with a model");
   bench->require_subcommand(1);
-  add_serve(*bench);
+  add_serve_bench(*bench);
+  add_bench_ops(*bench);
 }
 
 }  // namespace nibble::cli

@@ -4,7 +4,9 @@
 
 #include "backend/open_device.h"
 #include "base/error.h"
+#include "cache/snapshot_file.h"
 #include "engine/memory_plan.h"
+#include "engine/validate.h"
 
 namespace nibble::engine {
 namespace {
@@ -28,6 +30,19 @@ void check_interval(int64_t tokens) {
                  .seen = std::to_string(tokens),
                  .rule = "a multiple of 64, the tokens of a page",
                  .fix = "64, 128, and so on"});
+}
+
+// A file is made and removed again: better now than when memory is short.
+void check_suspend_directory(const std::filesystem::path& directory) {
+  if (directory.empty()) return;
+  try {
+    cache::SnapshotFile::create(directory);
+  } catch (const std::runtime_error& error) {
+    throw Refusal({.what = "suspend_directory " + directory.string(),
+                   .seen = error.what(),
+                   .rule = "a directory in which files can be made, for requests that have to make way",
+                   .fix = "a directory on a disk with room, or none"});
+  }
 }
 
 ModelFacts gather_facts(const checkpoint::Config& config, const text::Tokenizer& tokenizer) {
@@ -54,6 +69,7 @@ std::unique_ptr<Device> open_device(const EngineOptions& options) {
   check_count("max_sequences", options.max_sequences, 4096);
   check_count("step_tokens", options.step_tokens, 65536);
   check_interval(options.checkpoint_interval);
+  check_suspend_directory(options.suspend_directory);
   return backend::open_device({.device = options.device, .isa = options.isa, .threads = options.threads});
 }
 
@@ -69,7 +85,14 @@ LoadedModel::LoadedModel(const EngineOptions& options)
       checkpoint(checkpoint::Checkpoint::open(options.model, {.progress = phase(options, "open")})),
       tokenizer(text::Tokenizer::load(options.model, checkpoint.config().vocab_size)),
       model(load_model(options, checkpoint, *device)),
-      facts(gather_facts(checkpoint.config(), tokenizer)) {}
+      facts(gather_facts(checkpoint.config(), tokenizer)),
+      constraints(tokenizer, facts.stop_ids) {}
+
+void LoadedModel::prepare(Request& request) {
+  validate(request, facts);
+  if (request.constraint.kind == Constraint::Kind::kNone) return;
+  request.token_mask = constraints.compile(request.constraint, text::channel_of(request.prompt, tokenizer));
+}
 
 std::unique_ptr<Runner> make_runner(const EngineOptions& options, LoadedModel& loaded, int64_t sampled_rows) {
   const RunnerPlan plan = plan_runner(options, loaded.model, loaded.device->available_memory(), sampled_rows);

@@ -1,6 +1,7 @@
 #include "engine/memory_plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "base/error.h"
@@ -35,20 +36,24 @@ RunnerPlan plan_runner(const EngineOptions& options, const model::K3& model, int
   constexpr int64_t kLogitBytes = int64_t{32} << 20;
   const int64_t chunk = std::min(options.step_tokens, kLogitBytes / (config.vocab_size * 4));
   const int64_t cache_bytes = capacity.pages * shape.bytes_per_page() + options.max_sequences * shape.bytes_per_slot();
-  return {.options = {.limits = {.rows = std::max(options.step_tokens, options.max_sequences),
-                                 .sequences = options.max_sequences,
-                                 .sampled = std::max({sampled_rows, options.max_sequences, chunk}),
-                                 .positions = capacity.context},
-                      .pages = capacity.pages,
-                      .dtype = dtype,
-                      .mla_form = parse_mla_form(options.mla_form),
-                      .max_bias = options.max_sequences * bias,
-                      .record_steps = options.record_steps,
-                      .checkpoints = capacity.checkpoints,
-                      .checkpoint_interval = options.checkpoint_interval,
-                      .suspended_bytes = options.suspended_bytes >= 0 ? options.suspended_bytes : cache_bytes / 2},
-          .context = capacity.context,
-          .cache_bytes = cache_bytes};
+  return {
+      .options = {.limits = {.rows = std::max(options.step_tokens, options.max_sequences),
+                             .sequences = options.max_sequences,
+                             .sampled = std::max({sampled_rows, options.max_sequences, chunk}),
+                             .positions = capacity.context},
+                  .pages = capacity.pages,
+                  .dtype = dtype,
+                  .mla_form = parse_mla_form(options.mla_form),
+                  .max_bias = options.max_sequences * bias,
+                  .record_steps = options.record_steps,
+                  .checkpoints = capacity.checkpoints,
+                  .checkpoint_interval = options.checkpoint_interval,
+                  .suspended_bytes = options.suspended_bytes >= 0 ? options.suspended_bytes : cache_bytes / 2,
+                  .suspend_directory = options.suspend_directory,
+                  .suspended_file_bytes = options.suspended_file_bytes >= 0 ? options.suspended_file_bytes
+                                                                            : std::numeric_limits<int64_t>::max() / 2},
+      .context = capacity.context,
+      .cache_bytes = cache_bytes};
 }
 
 void check_memory(const EngineOptions& options, const checkpoint::Checkpoint& checkpoint, const Device& device) {

@@ -1,6 +1,7 @@
 #include "engine/runner.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/error.h"
 
@@ -41,6 +42,10 @@ Counts count(std::span<const SequenceRows> batch) {
     out.pages = std::max(out.pages, static_cast<int64_t>(s.sequence->pages.size()));
   }
   return out;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 // The steps that are recorded: of so many sequences at most. Beyond, enqueueing is no longer what takes the time.
@@ -131,6 +136,7 @@ void Runner::forward(std::span<const SequenceRows> batch, model::Tap* tap) {
   arena_.rewind(0);
   const auto alone = [](const SequenceRows& s) { return s.tokens.size() == 1 && s.sampled == Sampled::kLast; };
   const size_t most = recorded_.empty() ? 0 : size_t{1} << (recorded_.size() - 1);
+  const auto before = std::chrono::steady_clock::now();
   if (tap == nullptr && !batch.empty() && batch.size() <= most && std::all_of(batch.begin(), batch.end(), alone)) {
     forward_recorded(batch);
   } else {
@@ -139,6 +145,7 @@ void Runner::forward(std::span<const SequenceRows> batch, model::Tap* tap) {
     model_.forward(step);
     logits_ = step.logits;
   }
+  forward_seconds_ += seconds_since(before);
   for (const SequenceRows& s : batch) s.sequence->length += static_cast<int64_t>(s.tokens.size());
 }
 
@@ -252,12 +259,14 @@ std::span<const Runner::Sample> Runner::sample(std::span<const SampleRequest> re
                             .scratch = {arena_.take(static_cast<size_t>(scratch)), scratch},
                             .ids = {arena_.take_array<int32_t>(count), count},
                             .status = {arena_.take_array<int32_t>(count), count}};
+  const auto before = std::chrono::steady_clock::now();
   ops::sample(device_, args);
   const std::span<int32_t> ids = std::span(host_ids_).first(requests.size());
   const std::span<int32_t> status = std::span(host_status_).first(requests.size());
   device_.copy_out(std::as_writable_bytes(ids), reinterpret_cast<const std::byte*>(args.ids.data));
   device_.copy_out(std::as_writable_bytes(status), reinterpret_cast<const std::byte*>(args.status.data));
   device_.synchronize();
+  sample_seconds_ += seconds_since(before);
   for (size_t i = 0; i < requests.size(); ++i) samples_[i] = {ids[i], status[i] != ops::Sample::kOk};
   return std::span<const Sample>(samples_).first(requests.size());
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <vector>
@@ -47,6 +48,8 @@ struct RunnerOptions {
   // For who runs steps; the runner takes nothing for them.
   int64_t checkpoints = 0, checkpoint_interval = 256;  // of the prefix index
   int64_t suspended_bytes = 0;                         // of host memory
+  std::filesystem::path suspend_directory;             // empty: no files
+  int64_t suspended_file_bytes = 0;
 };
 
 class Runner {
@@ -75,6 +78,10 @@ class Runner {
   void synchronize() { device_.synchronize(); }
 
   int64_t sampled_rows() const { return logits_.rows; }
+
+  // So far, in the model and in sampling; on a device that runs behind the host, waiting for it counts as sampling.
+  double forward_seconds() const { return forward_seconds_; }
+  double sample_seconds() const { return sample_seconds_; }
 
  private:
   template <class T>
@@ -112,6 +119,7 @@ class Runner {
   std::vector<float> host_logits_;
   std::vector<int32_t> host_ids_, host_status_;
   std::vector<Sample> samples_;
+  double forward_seconds_ = 0, sample_seconds_ = 0;
 };
 
 }  // namespace nibble::engine

@@ -1,5 +1,7 @@
-// The kernels' math functions on sixteen floats, one table an instruction set.
+// The kernels' vectors and math functions on sixteen floats, one table an instruction set.
 #pragma once
+
+#include "base/bf16.h"
 
 namespace nibble::cpu {
 
@@ -7,6 +9,9 @@ struct MathHooks {
   void (*exp)(const float* x, float* y);
   void (*sigmoid)(const float* x, float* y);
   void (*tanh)(const float* x, float* y);
+  void (*land)(const float* x, Bf16* y);
+  void (*sum)(const float* x, float* y);   // of sixteen
+  void (*sums)(const float* x, float* y);  // of sixteen rows of sixteen
 };
 namespace portable {
 extern const MathHooks kMathHooks;

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "ops/certify/entries.h"
-#include "ops/certify/ragged.h"
+#include "ops/certify/steps.h"
 #include "ops/certify/workspace.h"
 #include "testing/devices.h"
 

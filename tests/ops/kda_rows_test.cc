@@ -10,7 +10,7 @@
 #include "cpu/cpu_device.h"
 #include "cpu/isa.h"
 #include "ops/certify/entries.h"
-#include "ops/certify/ragged.h"
+#include "ops/certify/steps.h"
 #include "ops/certify/workspace.h"
 #include "ops/kda_gate.h"
 #include "testing/devices.h"

@@ -8,7 +8,7 @@ namespace nibble::cpu::NIBBLE_ISA {
 
 void add(Device& device, const ops::Add& args) {
   with_dtype(args.out.dtype, [&]<class T>() {
-    pool(device).parallel_for(args.out.rows, [&](int64_t begin, int64_t end, int) {
+    split(device, args.out.rows, args.out.rows * args.out.cols, [&](int64_t begin, int64_t end, int) {
       for (int64_t t = begin; t < end; ++t) {
         const T *a = row<T>(args.a, t), *b = row<T>(args.b, t);
         T* out = row<T>(args.out, t);

@@ -33,7 +33,7 @@ NIBBLE_INLINE void softmax(float* p, int64_t n) {
 void attn_res_mix(Device& device, const ops::AttnResMix& a) {
   with_dtype(a.out.dtype, [&]<class T>() {
     const int64_t rows = a.out.rows, n = a.sources.rows / rows;
-    pool(device).parallel_for(rows, [&](int64_t begin, int64_t end, int) {
+    split(device, rows, a.sources.rows * a.out.cols * 4, [&](int64_t begin, int64_t end, int) {
       float p[ops::AttnResMix::kMaxSources];
       for (int64_t t = begin; t < end; ++t) {
         for (int64_t i = 0; i < n; ++i) p[i] = score(row<T>(a.sources, i * rows + t), a);

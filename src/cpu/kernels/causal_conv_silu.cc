@@ -7,6 +7,7 @@
 namespace nibble::cpu::NIBBLE_ISA {
 namespace {
 
+constexpr int64_t kWork = 24;      // an exp and a division cost about as much as so many multiply-adds
 constexpr int64_t kChannels = 64;  // a cache line of fp32 weights a tap row of sixteen; few enough to stay in L1
 
 // The inputs of one sequence by position relative to the step's first row: negative ones lie in the window.
@@ -36,14 +37,20 @@ NIBBLE_INLINE void convolve(const Inputs<T>& in, int64_t first, int64_t count) {
   for (int64_t c = 0; c < count; ++c) {
     for (int64_t j = 0; j <= in.history; ++j) weight[j][c] = in.args.weight.row(first + c)[j];
   }
+  const T nothing[kChannels] = {};
+  const T* x[ops::kMaxConvTaps];  // the inputs under the taps
+  const auto input = [&](int64_t i) __attribute__((always_inline)) {
+    const T* at = in.at(i);
+    return at == nullptr ? nothing : at + first;
+  };
+  for (int64_t j = 0; j < in.history; ++j) x[j + 1] = input(j - in.history);
   for (int64_t i = 0; i < in.rows; ++i) {
+    for (int64_t j = 0; j < in.history; ++j) x[j] = x[j + 1];
+    x[in.history] = input(i);
     T* out = row<T>(in.args.out, in.begin + i) + first;
     for_lanes(count, [&](int64_t c, int64_t lanes) {
       F16 y = zero();
-      for (int64_t j = 0; j <= in.history; ++j) {
-        const T* x = in.at(i - in.history + j);
-        y = fma(load(weight[j] + c), x == nullptr ? zero() : load_n(x + first + c, lanes), y);
-      }
+      for (int64_t j = 0; j <= in.history; ++j) y = fma(load(weight[j] + c), load_n(x[j] + c, lanes), y);
       store_n(out + c, y * sigmoid(y), lanes);
     });
   }
@@ -64,7 +71,7 @@ NIBBLE_INLINE void update_window(const Inputs<T>& in, int64_t first, int64_t cou
 void causal_conv_silu(Device& device, const ops::CausalConvSilu& a) {
   with_dtype(a.x.dtype, [&]<class T>() {
     const int64_t sequences = a.sequences.slot.size, blocks = (a.x.cols + kChannels - 1) / kChannels;
-    pool(device).parallel_for(blocks * sequences, [&](int64_t begin, int64_t end, int) {
+    split(device, blocks * sequences, (a.x.rows + sequences) * a.x.cols * kWork, [&](int64_t begin, int64_t end, int) {
       for (int64_t item = begin; item < end; ++item) {
         const Inputs<T> in(a, item % sequences);
         if (in.rows == 0) continue;

@@ -5,24 +5,44 @@
 #pragma once
 
 #include "base/bf16.h"
-#include "cpu/kernels/vec.h"
+#include "cpu/kernels/kernel.h"
 #include "ops/weight.h"
 
 namespace nibble::cpu::NIBBLE_ISA {
 
-constexpr int64_t kBlockRows = kLanes;  // weight rows a block: one vector of outputs
-constexpr int64_t kBlockTokens = 48;    // activation rows a block: at K = 4096 in bf16, 384 KiB of a 512 KiB L2
-
-NIBBLE_INLINE int64_t blocks_of(int64_t rows) { return (rows + kBlockRows - 1) / kBlockRows; }
+constexpr int64_t kBlockRows = 64;    // weight rows a block: for one activation four streams of sixteen rows
+constexpr int64_t kBlockTokens = 64;  // activation rows a block: at K = 4096 in bf16, a 512 KiB L2
+constexpr int64_t kStreamTokens = 3;  // up to so many activations meet weights in registers
+constexpr int64_t kNibbleColumns = 8192;
 
 // Values [token][weight row].
 using Block = float[kBlockTokens][kBlockRows];
 
-// out[t][i] = row n + i of w times x[t], for i < count (1 .. 16) and t < tokens (1 .. 48). Values of i past count are
-// copies.
+// Activation rows, ready for dots with weights of one format. On the stack: 96 KiB.
 template <class X>
-using Dots = void (*)(const ops::WeightMatrix& w, int64_t n, int64_t count, const X* const* x, int64_t tokens,
-                      Block& out);
+struct Activations {
+  int64_t tokens = 0;  // 1 .. kBlockTokens
+  const X* row[kBlockTokens];
+  bool has_nibbles = false;                                 // whether `nibble` holds the rows
+  alignas(64) float nibble[kStreamTokens][kNibbleColumns];  // in Order::kNibble, a tail padded with zeros
+};
+// Fills `nibble` where that pays, once the rows are set.
+template <class X>
+NIBBLE_INLINE void prepare(Activations<X>& x, fp4::WeightFormat format, int64_t cols) {
+  if constexpr (kFreeOrders) {
+    x.has_nibbles = ops::group_columns(format) > 1 && x.tokens <= kStreamTokens && cols <= kNibbleColumns;
+    for (int64_t t = 0; x.has_nibbles && t < x.tokens; ++t) {
+      for_lanes(cols, [&](int64_t k, int64_t count) {
+        store(x.nibble[t] + k, from_natural<Order::kNibble>(load_n(x.row[t] + k, count)));
+      });
+    }
+  }
+}
+
+// out[t][i] = row n + i of w times row t of x, for i < count (1 .. kBlockRows). Values of i past count may be written
+// up to the next multiple of sixteen.
+template <class X>
+using Dots = void (*)(const ops::WeightMatrix& w, int64_t n, int64_t count, const Activations<X>& x, Block& out);
 
 // The function for weights of one format, chosen once a call.
 Dots<float> dots_f32(fp4::WeightFormat format);
@@ -33,6 +53,18 @@ NIBBLE_INLINE Dots<X> dots_of(fp4::WeightFormat format) {
     return dots_bf16(format);
   else
     return dots_f32(format);
+}
+
+// Threads share out weight rows in units of sixteen: one vector of outputs.
+NIBBLE_INLINE int64_t units_of(int64_t rows) { return (rows + kLanes - 1) / kLanes; }
+
+// f(row, count) for the rows of units [begin, end) of n rows, a block at a time.
+template <class F>
+NIBBLE_INLINE void for_row_blocks(int64_t begin, int64_t end, int64_t n, const F& f) {
+  const int64_t last = end * kLanes < n ? end * kLanes : n;
+  for (int64_t row = begin * kLanes; row < last; row += kBlockRows) {
+    f(row, last - row < kBlockRows ? last - row : kBlockRows);
+  }
 }
 
 }  // namespace nibble::cpu::NIBBLE_ISA

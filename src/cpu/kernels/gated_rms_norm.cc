@@ -6,10 +6,12 @@
 
 namespace nibble::cpu::NIBBLE_ISA {
 
+constexpr int64_t kWork = 24;  // an exp and a division cost about as much as so many multiply-adds
+
 void gated_rms_norm(Device& device, const ops::GatedRmsNorm& a) {
   with_dtype(a.x.dtype, [&]<class T>() {
     const int64_t width = a.weight.size, heads = a.x.cols / width;
-    pool(device).parallel_for(a.x.rows * heads, [&](int64_t begin, int64_t end, int) {
+    split(device, a.x.rows * heads, a.x.rows * a.x.cols * kWork, [&](int64_t begin, int64_t end, int) {
       for (int64_t item = begin; item < end; ++item) {
         const int64_t t = item / heads, column = item % heads * width;
         const T* x = row<T>(a.x, t) + column;

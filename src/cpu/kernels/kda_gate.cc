@@ -6,10 +6,12 @@
 
 namespace nibble::cpu::NIBBLE_ISA {
 
+constexpr int64_t kWork = 24;  // an exp and a division cost about as much as so many multiply-adds
+
 void kda_gate(Device& device, const ops::KdaGate& a) {
   with_dtype(a.gate.dtype, [&]<class T>() {
     const int64_t heads = a.a_log.size, key_dim = a.gate.cols / heads;
-    pool(device).parallel_for(a.gate.rows * heads, [&](int64_t begin, int64_t end, int) {
+    split(device, a.gate.rows * heads, a.gate.rows * a.gate.cols * kWork, [&](int64_t begin, int64_t end, int) {
       for (int64_t item = begin; item < end; ++item) {
         const int64_t t = item / heads, h = item % heads;
         const T* gate = row<T>(a.gate, t) + h * key_dim;

@@ -5,6 +5,7 @@
 
 #include "cpu/kernels/kernel.h"
 #include "cpu/kernels/kernels.h"
+#include "cpu/kernels/products.h"
 
 namespace nibble::cpu::NIBBLE_ISA {
 namespace {
@@ -21,31 +22,30 @@ struct Head {
   [[gnu::always_inline]] float* value(int64_t i) const { return records + i * width + 2 * key_dim; }
 };
 
-// A worker's slice of scratch; rows are counted from the segment's start.
+// A worker's slice of scratch; rows are counted from the segment's start, and have a key's and a query's part each.
 struct Scratch {
-  float *key, *query;                // [16, K] k e^G, q e^G
-  float *scaled_key, *scaled_query;  // [K] k e^G c, q e^G c of the row at hand
-  float *predicted, *read;           // [16, V] S0 (k e^G), S0 (q e^G)
-  float *a, *b;                      // [16, 16]
+  int64_t keys, values;  // widths in whole vectors
+  float* plain;          // [16, 2, K] k e^G, q e^G
+  float* scaled;         // [16, 2, K] k e^G c, q e^G c
+  float* read;           // [16, 2, V] S0 (k e^G), S0 (q e^G)
+  float* inner;          // [16, 2, 16] a, b
   [[gnu::always_inline]] Scratch(float* p, int64_t key_dim, int64_t value_dim)
-      : key(p),
-        query(key + kSegment * key_dim),
-        scaled_key(query + kSegment * key_dim),
-        scaled_query(scaled_key + key_dim),
-        predicted(scaled_query + key_dim),
-        read(predicted + kSegment * value_dim),
-        a(read + kSegment * value_dim),
-        b(a + kSegment * kSegment) {}
+      : keys((key_dim + kLanes - 1) / kLanes * kLanes),
+        values((value_dim + kLanes - 1) / kLanes * kLanes),
+        plain(p),
+        scaled(plain + 2 * kSegment * keys),
+        read(scaled + 2 * kSegment * keys),
+        inner(read + 2 * kSegment * values) {}
 };
 
-// G and k~ of row i into its record, the other factors and row i of a and b into scratch.
+// G and k~ of row i into its record, the other factors into scratch.
 template <class T>
 NIBBLE_INLINE void enter_row(const Head& head, const Scratch& s, int64_t i, const T* q, const T* k,
                              const float* decay) {
   const int64_t n = head.key_dim;
   const F16 k_scale = broadcast(1.0f / __builtin_sqrtf(dot(k, k, n) + 1e-6f));
   const F16 q_scale = broadcast(1.0f / __builtin_sqrtf(dot(q, q, n) + 1e-6f) / __builtin_sqrtf(static_cast<float>(n)));
-  float* cumulative = head.cumulative(i);
+  float *cumulative = head.cumulative(i), *plain = s.plain + 2 * i * s.keys, *factors = s.scaled + 2 * i * s.keys;
   const float* before = i == 0 ? nullptr : head.cumulative(i - 1);
   for_lanes(n, [&](int64_t c, int64_t count) {
     const F16 key = load_n(k + c, count) * k_scale, query = load_n(q + c, count) * q_scale;
@@ -53,72 +53,121 @@ NIBBLE_INLINE void enter_row(const Head& head, const Scratch& s, int64_t i, cons
     const F16 factor = exp(g), scaled = factor * broadcast(ops::kKdaScale);
     store_n(cumulative + c, g, count);
     store_n(head.key(i) + c, key * (exp(zero() - g) * broadcast(1.0f / ops::kKdaScale)), count);
-    store_n(s.key + i * n + c, key * factor, count);
-    store_n(s.query + i * n + c, query * factor, count);
-    store_n(s.scaled_key + c, key * scaled, count);
-    store_n(s.scaled_query + c, query * scaled, count);
+    store(plain + c, key * factor);
+    store(plain + s.keys + c, query * factor);
+    store(factors + c, key * scaled);
+    store(factors + s.keys + c, query * scaled);
   });
-  for (int64_t j = 0; j <= i; ++j) {
-    if (j < i) s.a[i * kSegment + j] = dot(head.key(j), s.scaled_key, n);
-    s.b[i * kSegment + j] = dot(head.key(j), s.scaled_query, n);
-  }
 }
 
-// S0 (k e^G) and S0 (q e^G) of rows first .. end - 1.
+// a and b of rows first .. end - 1: k~_j with k_i e^G_i c and q_i e^G_i c. Those of j > i mean nothing.
+NIBBLE_INLINE void inner_products(const Head& head, const Scratch& s, int64_t first, int64_t end) {
+  products({head.key(0), head.width, end}, s.scaled + 2 * first * s.keys, s.keys, 2 * (end - first), head.key_dim,
+           s.inner + 2 * first * kSegment, kSegment);
+}
+
+// S0 (k e^G) and S0 (q e^G) of rows first .. end - 1: sixteen rows of S0, 8 KiB in K3, with all of them.
 NIBBLE_INLINE void read_state(const Head& head, const Scratch& s, int64_t first, int64_t end) {
-  const int64_t n = head.key_dim;
-  for (int64_t v = 0; v < head.value_dim; ++v) {
-    const float* state = head.state + v * n;
-    for (int64_t i = first; i < end; ++i) {
-      F16 predicted = zero(), read = zero();
-      for_lanes(n, [&](int64_t c, int64_t count) {
-        const F16 x = load_n(state + c, count);
-        predicted = fma(x, load_n(s.key + i * n + c, count), predicted);
-        read = fma(x, load_n(s.query + i * n + c, count), read);
-      });
-      s.predicted[i * head.value_dim + v] = sum(predicted);
-      s.read[i * head.value_dim + v] = sum(read);
-    }
+  for (int64_t v = 0; v < head.value_dim; v += kLanes) {
+    const int64_t left = head.value_dim - v;
+    const SixteenRows rows = {head.state + v * head.key_dim, head.key_dim, left < kLanes ? left : kLanes};
+    products(rows, s.plain + 2 * first * s.keys, s.keys, 2 * (end - first), head.key_dim,
+             s.read + 2 * first * s.values + v, s.values);
   }
 }
 
-// v' of row i into its record, and its output. `fresh`: S0 counts as zero.
+// Where values come from and go to: the head's first column in the first row at hand.
 template <class T>
-NIBBLE_INLINE void finish_row(const Head& head, const Scratch& s, int64_t i, bool fresh, const T* v, float beta,
-                              T* out) {
-  const float *a = s.a + i * kSegment, *b = s.b + i * kSegment;
-  for_lanes(head.value_dim, [&](int64_t c, int64_t count) {
-    F16 value = load_n(v + c, count), o = zero();
-    if (!fresh) {
-      value = value - load_n(s.predicted + i * head.value_dim + c, count);
-      o = load_n(s.read + i * head.value_dim + c, count);
+struct Columns {
+  const T* v;
+  int64_t v_stride;
+  T* out;
+  int64_t out_stride;
+  const float* beta;
+  int64_t beta_stride;
+};
+
+// v' and the output of rows first .. end - 1, in N vectors of columns from c on; count < 16 only with N = 1. `fresh`:
+// S0 counts as zero.
+template <int N, class T>
+NIBBLE_INLINE void finish_columns(const Head& head, const Scratch& s, int64_t first, int64_t end, bool fresh,
+                                  const Columns<T>& io, int64_t c, int64_t count) {
+  for (int64_t i = first; i < end; ++i) {
+    const float *a = s.inner + 2 * i * kSegment, *b = a + kSegment, *read = s.read + 2 * i * s.values + c;
+    F16 value[N], o[N];
+#pragma GCC unroll 4
+    for (int n = 0; n < N; ++n) {
+      value[n] = load_n(io.v + (i - first) * io.v_stride + c + n * kLanes, count);
+      o[n] = zero();
+      if (fresh) continue;
+      value[n] = value[n] - load(read + n * kLanes);
+      o[n] = load(read + s.values + n * kLanes);
     }
     for (int64_t j = 0; j < i; ++j) {
-      const F16 earlier = load_n(head.value(j) + c, count);
-      value = fma(broadcast(-a[j]), earlier, value);
-      o = fma(broadcast(b[j]), earlier, o);
+      const F16 minus_a = broadcast(-a[j]), b_j = broadcast(b[j]);
+#pragma GCC unroll 4
+      for (int n = 0; n < N; ++n) {
+        const F16 earlier = load_n(head.value(j) + c + n * kLanes, count);
+        value[n] = fma(minus_a, earlier, value[n]);
+        o[n] = fma(b_j, earlier, o[n]);
+      }
     }
-    value = value * broadcast(beta);
-    store_n(head.value(i) + c, value, count);
-    store_n(out + c, fma(broadcast(b[i]), value, o), count);
+    const F16 beta = broadcast(io.beta[(i - first) * io.beta_stride]), b_i = broadcast(b[i]);
+#pragma GCC unroll 4
+    for (int n = 0; n < N; ++n) {
+      value[n] = value[n] * beta;
+      store_n(head.value(i) + c + n * kLanes, value[n], count);
+      store_n(io.out + (i - first) * io.out_stride + c + n * kLanes, fma(b_i, value[n], o[n]), count);
+    }
+  }
+}
+
+template <class T>
+NIBBLE_INLINE void finish_rows(const Head& head, const Scratch& s, int64_t first, int64_t end, bool fresh,
+                               const Columns<T>& io) {
+  constexpr int kWide = kParts == 1 ? 4 : 2;  // eight sums at once, enough to hide the latency of an addition
+  int64_t c = 0;
+  for (; c + kWide * kLanes <= head.value_dim; c += kWide * kLanes) {
+    finish_columns<kWide>(head, s, first, end, fresh, io, c, kLanes);
+  }
+  for (; c < head.value_dim; c += kLanes) {
+    const int64_t left = head.value_dim - c;
+    finish_columns<1>(head, s, first, end, fresh, io, c, left < kLanes ? left : kLanes);
+  }
+}
+
+// Rows v .. v + kRows - 1 of S0, as fold says; `key` and `factor` in scratch.
+template <int kRows>
+NIBBLE_INLINE void fold_rows(const Head& head, const Scratch& s, bool fresh, int64_t v) {
+  const float *key = s.plain, *factor = s.scaled;
+  for_lanes(head.key_dim, [&](int64_t c, int64_t count) {
+    F16 sum[kRows];
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      sum[r] = fresh ? zero() : load_n(head.state + (v + r) * head.key_dim + c, count) * load(factor + c);
+    }
+    for (int64_t j = 0; j < kSegment; ++j) {
+      const F16 k = load(key + j * s.keys + c);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) sum[r] = fma(broadcast(head.value(j)[v + r]), k, sum[r]);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) store_n(head.state + (v + r) * head.key_dim + c, sum[r], count);
   });
 }
 
 // S0 <- S0 e^G_15 + sum_j v'_j (k~_j e^G_15 c)^T
-NIBBLE_INLINE void fold(const Head& head, bool fresh) {
+NIBBLE_INLINE void fold(const Head& head, const Scratch& s, bool fresh) {
+  constexpr int kRows = kParts == 1 ? 8 : 4;
   const float* last = head.cumulative(kSegment - 1);
   for_lanes(head.key_dim, [&](int64_t c, int64_t count) {
-    const F16 g = load_n(last + c, count);
-    const F16 factor = exp(g), scaled = factor * broadcast(ops::kKdaScale);
-    F16 key[kSegment];
-    for (int64_t j = 0; j < kSegment; ++j) key[j] = load_n(head.key(j) + c, count) * scaled;
-    for (int64_t v = 0; v < head.value_dim; ++v) {
-      float* state = head.state + v * head.key_dim + c;
-      F16 sum = fresh ? zero() : load_n(state, count) * factor;
-      for (int64_t j = 0; j < kSegment; ++j) sum = fma(broadcast(head.value(j)[v]), key[j], sum);
-      store_n(state, sum, count);
-    }
+    const F16 factor = exp(load_n(last + c, count)), scaled = factor * broadcast(ops::kKdaScale);
+    store(s.scaled + c, factor);
+    for (int64_t j = 0; j < kSegment; ++j) store(s.plain + j * s.keys + c, load_n(head.key(j) + c, count) * scaled);
   });
+  int64_t v = 0;
+  for (; v + kRows <= head.value_dim; v += kRows) fold_rows<kRows>(head, s, fresh, v);
+  for (; v < head.value_dim; ++v) fold_rows<1>(head, s, fresh, v);
 }
 
 template <class T>
@@ -133,16 +182,21 @@ NIBBLE_INLINE void run_head(const ops::KdaRows& a, int64_t sequence, int64_t h, 
     const int64_t first = position % kSegment, room = kSegment - first;
     const int64_t rows = end - t < room ? end - t : room, start = t - first;  // start: the row of position 0 mod 16
     const bool fresh = position < kSegment;
-    for (int64_t i = first; i < first + rows; ++i) {
+    const int64_t stop = first + rows;
+    for (int64_t i = first; i < stop; ++i) {
       enter_row(head, scratch, i, row<T>(a.q, start + i) + h * a.key_dim, row<T>(a.k, start + i) + h * a.key_dim,
                 a.decay.row(start + i) + h * a.key_dim);
     }
-    if (!fresh) read_state(head, scratch, first, first + rows);
-    for (int64_t i = first; i < first + rows; ++i) {
-      finish_row(head, scratch, i, fresh, row<T>(a.v, start + i) + h * a.value_dim, a.beta.row(start + i)[h],
-                 row<T>(a.out, start + i) + h * a.value_dim);
-    }
-    if (first + rows == kSegment) fold(head, fresh);
+    inner_products(head, scratch, first, stop);
+    if (!fresh) read_state(head, scratch, first, stop);
+    const Columns<T> io = {row<T>(a.v, t) + h * a.value_dim,
+                           a.v.stride,
+                           row<T>(a.out, t) + h * a.value_dim,
+                           a.out.stride,
+                           a.beta.row(t) + h,
+                           a.beta.stride};
+    finish_rows(head, scratch, first, stop, fresh, io);
+    if (stop == kSegment) fold(head, scratch, fresh);
     t += rows;
     position += rows;
   }

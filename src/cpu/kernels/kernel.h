@@ -10,6 +10,18 @@ namespace nibble::cpu::NIBBLE_ISA {
 
 NIBBLE_INLINE ThreadPool& pool(Device& device) { return static_cast<CpuDevice&>(device).pool(); }
 
+// body(begin, end, worker) over [0, count), on all threads unless the whole is `work` multiply-adds that one has done
+// before the others have heard of it.
+template <class Body>
+NIBBLE_INLINE void split(Device& device, int64_t count, int64_t work, const Body& body) {
+  constexpr int64_t kWorthIt = 1 << 16;  // some four microseconds, about twice what a region costs
+  if (work < kWorthIt) {
+    if (count > 0) body(0, count, 0);
+  } else {
+    pool(device).parallel_for(count, body);
+  }
+}
+
 template <class T>
 NIBBLE_INLINE const T* row(const ConstRows& v, int64_t i) {
   return static_cast<const T*>(v.data) + i * v.stride;
@@ -45,6 +57,14 @@ NIBBLE_INLINE void store_n(T* p, F16 v, int64_t count) {
     store(p, v);
   else
     store_head(p, v, count);
+}
+
+template <class T>
+NIBBLE_INLINE float as_float(T x) {
+  if constexpr (sizeof(T) == 2)
+    return to_float(x);
+  else
+    return x;
 }
 
 // x rounded to the element type T and back: a landing that stays in registers.

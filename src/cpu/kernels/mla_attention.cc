@@ -1,12 +1,12 @@
 // Latent attention, page by page. A tile of queries of one sequence walks its pages together: in the absorbed form some
-// heads of one row, for which keys and values are the pool's latents; in the expanded form some rows of one head, for
-// which each page is widened once. From there on both are the same: 64 scores, (max, sum, value), a carry stack.
+// heads of a few rows, for which keys and values are the pool's latents; in the expanded form some rows of one head,
+// for which each page is widened once. From there on both are the same: 64 scores, (max, sum, value), a carry stack.
 #include "ops/mla_attention.h"
 
 #include "cpu/kernels/kernel.h"
 #include "cpu/kernels/kernels.h"
+#include "cpu/kernels/page_parts.h"
 #include "cpu/kernels/weights.h"
-#include "ops/mla_scratch.h"
 
 namespace nibble::cpu::NIBBLE_ISA {
 namespace {
@@ -14,6 +14,11 @@ namespace {
 using ops::kPageTokens;
 using ops::MlaAttention;
 using ops::MlaScratch;
+
+// Rows [first, first + rows) of sequence s, heads [head, head + heads): query r * heads + h.
+struct Tile {
+  int64_t s, first, rows, head, heads;
+};
 
 // What a worker has at hand: the arguments, and its slice of scratch.
 struct Worker {
@@ -27,131 +32,49 @@ struct Worker {
         scratch(reinterpret_cast<float*>(args.scratch.data) + worker * layout.floats) {}
 
   NIBBLE_INLINE float* queries() const { return scratch + layout.queries; }
-  NIBBLE_INLINE float* scores(int64_t query) const { return scratch + layout.scores + query * kPageTokens; }
+  NIBBLE_INLINE float* scores() const { return scratch + layout.scores; }
   NIBBLE_INLINE float* keys() const { return scratch + layout.keys; }
   NIBBLE_INLINE float* values() const { return scratch + layout.values; }
-  // The subtree of 2^level pages of a query, `width` values then (max, sum).
-  NIBBLE_INLINE float* part(int64_t query, int64_t level, int64_t width) const {
-    return scratch + layout.parts + (query * layout.levels + level) * (width + 2);
-  }
-  // Row `row` of kv_b, widened.
-  NIBBLE_INLINE const float* weight(int64_t row) const {
-    float* out = scratch + layout.weight;
-    const int64_t n = a.kv_b.cols;
-    with_row_type(a.kv_b.format, [&]<class Row>() {
-      const Row from(a.kv_b, row);
+  NIBBLE_INLINE float* latents() const { return scratch + layout.latents; }
+  NIBBLE_INLINE float* weights() const { return scratch + layout.weight; }
+  NIBBLE_INLINE Parts parts(int64_t width) const { return {scratch + layout.parts, width, layout.levels}; }
+};
+
+// Rows first .. first + count - 1 of kv_b (at most sixteen) into weights(), widened.
+NIBBLE_INLINE void widen_weights(const Worker& w, int64_t first, int64_t count) {
+  const int64_t n = w.a.kv_b.cols, stride = MlaScratch::rounded(n);
+  with_row_type(w.a.kv_b.format, [&]<class Row>() {
+    for (int64_t i = 0; i < count; ++i) {
+      const Row from(w.a.kv_b, first + i);
+      float* out = w.weights() + i * stride;
       int64_t k = 0;
       for (; k + kLanes <= n; k += kLanes) store(out + k, from.at(k));
       if constexpr (Row::kHasTail) {
-        if (k < n) store_head(out + k, from.tail(k, n - k), n - k);
+        if (k < n) store(out + k, from.tail(k, n - k));
       }
-    });
-    return out;
-  }
-};
-
-// Keys and values of one page: row k of each is that of position 64 * page + k.
-template <class E>
-struct Page {
-  const E* keys;
-  int64_t key_stride, key_width;
-  const E* values;
-  int64_t value_stride, value_width;
-};
-
-// The product of a query with keys 0 .. count - 1, softened: scores[k] = e^(score - max), 0 past count.
-template <class E>
-NIBBLE_INLINE void soften(const Page<E>& page, int64_t count, const float* query, float scale, float* scores,
-                          float* max_sum) {
-  float largest = -__builtin_inff();
-  for (int64_t k = 0; k < count; ++k) {
-    scores[k] = dot(page.keys + k * page.key_stride, query, page.key_width) * scale;
-    largest = scores[k] > largest ? scores[k] : largest;
-  }
-  F16 total = zero();
-  for (int64_t k = 0; k < kPageTokens; k += kLanes) {
-    const int64_t n = count - k;
-    F16 p = zero();
-    if (n > 0) p = exp(load_n(scores + k, n < kLanes ? n : kLanes) - broadcast(largest));
-    store(scores + k, p);
-    if (n > 0 && n < kLanes) {
-      for (int64_t i = n; i < kLanes; ++i) scores[k + i] = 0.0f;
     }
-    total = total + load(scores + k);
-  }
-  max_sum[0] = largest;
-  max_sum[1] = sum(total);
-}
-
-// out[d] = sum over keys, ascending, of p[k] * values[k][d], for N * 16 columns d from `column` on.
-template <int N, class E>
-NIBBLE_INLINE void mix_columns(const Page<E>& page, int64_t count, const float* p, int64_t column, float* out) {
-  F16 acc[N];
-  for (int i = 0; i < N; ++i) acc[i] = zero();
-  for (int64_t k = 0; k < count; ++k) {
-    const F16 weight = broadcast(p[k]);
-    const E* value = page.values + k * page.value_stride + column;
-    for (int i = 0; i < N; ++i) acc[i] = fma(weight, load(value + i * kLanes), acc[i]);
-  }
-  for (int i = 0; i < N; ++i) store(out + column + i * kLanes, acc[i]);
-}
-
-template <class E>
-NIBBLE_INLINE void mix(const Page<E>& page, int64_t count, const float* p, float* out) {
-  const int64_t n = page.value_width;
-  int64_t d = 0;
-  for (; d + 4 * kLanes <= n; d += 4 * kLanes) mix_columns<4>(page, count, p, d, out);
-  for (; d + kLanes <= n; d += kLanes) mix_columns<1>(page, count, p, d, out);
-  if (d == n) return;
-  F16 acc = zero();
-  for (int64_t k = 0; k < count; ++k) {
-    acc = fma(broadcast(p[k]), load_head(page.values + k * page.value_stride + d, n - d), acc);
-  }
-  store_head(out + d, acc, n - d);
-}
-
-// into = earlier + into, as (max, sum, value).
-NIBBLE_INLINE void merge(const float* earlier, float* into, int64_t width) {
-  const float a = earlier[width], b = into[width], largest = a > b ? a : b;
-  const float keep[2] = {a - largest, b - largest};
-  float factor[kLanes];
-  store(factor, exp(load_head(keep, 2)));
-  into[width] = largest;
-  into[width + 1] = earlier[width + 1] * factor[0] + into[width + 1] * factor[1];
-  const F16 fa = broadcast(factor[0]), fb = broadcast(factor[1]);
-  for_lanes(width, [&](int64_t k, int64_t count) {
-    store_n(into + k, fma(load_n(earlier + k, count), fa, load_n(into + k, count) * fb), count);
   });
 }
 
-// Files page `index`, which is in the last level, like one more in a binary counter: two subtrees of one size merge.
-NIBBLE_INLINE void push(const Worker& w, int64_t query, int64_t index, int64_t width) {
-  float* current = w.part(query, w.layout.levels - 1, width);
-  int64_t level = 0;
-  for (; (index >> level & 1) != 0; ++level) merge(w.part(query, level, width), current, width);
-  __builtin_memcpy(w.part(query, level, width), current, static_cast<size_t>(width + 2) * sizeof(float));
-}
-
-// All `pages` pages of a query, merged from the smallest subtree up and divided by the sum.
-NIBBLE_INLINE const float* finish(const Worker& w, int64_t query, int64_t pages, int64_t width) {
-  int64_t level = 0;
-  while ((pages >> level & 1) == 0) ++level;
-  float* total = w.part(query, level, width);
-  for (++level; pages >> level != 0; ++level) {
-    if ((pages >> level & 1) != 0) merge(w.part(query, level, width), total, width);
+// f(v, count) for the sixteen rows first + v .. of kv_b at a time, of `rows` in all; they are in weights().
+template <class F>
+NIBBLE_INLINE void for_weights(const Worker& w, int64_t first, int64_t rows, const F& f) {
+  for (int64_t v = 0; v < rows; v += kLanes) {
+    const int64_t count = rows - v < kLanes ? rows - v : kLanes;
+    widen_weights(w, first + v, count);
+    f(v, count);
   }
-  const F16 sum = broadcast(total[width + 1]);
-  for_lanes(width, [&](int64_t k, int64_t count) { store_n(total + k, load_n(total + k, count) / sum, count); });
-  return total;
 }
 
-template <class E>
-NIBBLE_INLINE void attend(const Worker& w, int64_t query, int64_t index, int64_t count, const Page<E>& page) {
-  float* current = w.part(query, w.layout.levels - 1, page.value_width);
-  float* scores = w.scores(query);
-  soften(page, count, w.queries() + query * page.key_width, w.a.scale, scores, current + page.value_width);
-  mix(page, count, scores, current);
-  push(w, query, index, page.value_width);
+template <class T>
+NIBBLE_INLINE void land_lanes(float* x, int64_t n) {
+  if constexpr (sizeof(T) == 2) {
+    for_lanes(n, [&](int64_t k, int64_t) {
+      T lanes[kLanes];
+      store(lanes, load(x + k));
+      store(x + k, load(lanes));
+    });
+  }
 }
 
 // The first pool row of page `index` of sequence s.
@@ -160,135 +83,192 @@ NIBBLE_INLINE const T* page_rows(const MlaAttention& a, int64_t s, int64_t index
   return row<T>(a.pool, a.sequences.pages.row(s)[index] * kPageTokens);
 }
 
-NIBBLE_INLINE int64_t position_of(const MlaAttention& a, int64_t s, int64_t t) {
-  return a.sequences.position.data[s] + (t - a.sequences.row_begin.data[s]);
+NIBBLE_INLINE int64_t pages_of(int64_t keys) { return (keys + kPageTokens - 1) / kPageTokens; }
+
+// How many keys row t of sequence s sees.
+NIBBLE_INLINE int64_t keys_of(const MlaAttention& a, int64_t s, int64_t t) {
+  return a.sequences.position.data[s] + (t - a.sequences.row_begin.data[s]) + 1;
 }
 
-// query = [land(q_nope W_UK) | q_pe] of row t and head h.
+// query = [land(q_nope W_UK) | q_pe] of the tile's rows and one head, the C rows of W_UK eight at a time.
 template <class T>
-NIBBLE_INLINE void absorb(const Worker& w, int64_t t, int64_t h, float* query) {
+NIBBLE_INLINE void absorb(const Worker& w, const Tile& tile, int64_t h) {
+  constexpr int64_t kAtOnce = 8;
   const MlaAttention& a = w.a;
-  const int64_t latent = a.kv_b.cols;
-  const T* q = row<T>(a.q, t) + h * (a.nope_dim + a.shared_dim);
-  for_lanes(latent, [&](int64_t k, int64_t count) { store_n(query + k, zero(), count); });
-  for (int64_t c = 0; c < a.nope_dim; ++c) {
-    const F16 factor = broadcast(first_lane(load_head(q + c, 1)));
-    const float* weight = w.weight(h * (a.nope_dim + a.value_dim) + c);
-    for_lanes(latent, [&](int64_t k, int64_t count) {
-      store_n(query + k, fma(factor, load_n(weight + k, count), load_n(query + k, count)), count);
-    });
-  }
-  for (int64_t k = 0; k < latent; ++k) query[k] = landed<T>(query[k]);
-  for_lanes(a.shared_dim,
-            [&](int64_t k, int64_t count) { store_n(query + latent + k, load_n(q + a.nope_dim + k, count), count); });
-}
-
-// out = W_UV land(z) for row t and head h.
-template <class T>
-NIBBLE_INLINE void value_out(const Worker& w, int64_t t, int64_t h, const float* mixed, float* landed_latent) {
-  const MlaAttention& a = w.a;
-  const int64_t latent = a.kv_b.cols;
-  for (int64_t k = 0; k < latent; ++k) landed_latent[k] = landed<T>(mixed[k]);
-  T* out = row<T>(a.out, t) + h * a.value_dim;
-  for (int64_t v = 0; v < a.value_dim; ++v) {
-    const float* weight = w.weight(h * (a.nope_dim + a.value_dim) + a.nope_dim + v);
-    store_head(out + v, broadcast(dot(weight, landed_latent, latent)), 1);
-  }
-}
-
-// Heads [first, first + count) of row t.
-template <class T>
-NIBBLE_INLINE void absorbed_tile(const Worker& w, int64_t t, int64_t first, int64_t count) {
-  const MlaAttention& a = w.a;
-  const int64_t s = a.sequences.row_sequence.data[t], keys = position_of(a, s, t) + 1;
-  const int64_t latent = a.kv_b.cols, width = latent + a.shared_dim;
-  const int64_t pages = (keys + kPageTokens - 1) / kPageTokens;
-  for (int64_t j = 0; j < count; ++j) absorb<T>(w, t, first + j, w.queries() + j * width);
-  for (int64_t i = 0; i < pages; ++i) {
-    const T* rows = page_rows<T>(a, s, i);
-    const Page<T> page = {rows, a.pool.stride, width, rows, a.pool.stride, latent};
-    const int64_t here = keys - i * kPageTokens;
-    for (int64_t j = 0; j < count; ++j) attend(w, j, i, here < kPageTokens ? here : kPageTokens, page);
-  }
-  for (int64_t j = 0; j < count; ++j) {
-    value_out<T>(w, t, first + j, finish(w, j, pages, latent), w.queries() + j * width);
-  }
-}
-
-// Keys and values of `count` positions of a page for head h, landed.
-template <class T>
-NIBBLE_INLINE void widen(const Worker& w, const T* rows, int64_t h, int64_t count) {
-  const MlaAttention& a = w.a;
-  const int64_t latent = a.kv_b.cols, key_width = a.nope_dim + a.shared_dim;
-  for (int64_t c = 0; c < a.nope_dim + a.value_dim; ++c) {
-    const float* weight = w.weight(h * (a.nope_dim + a.value_dim) + c);
-    for (int64_t k = 0; k < count; ++k) {
-      const float x = landed<T>(dot(rows + k * a.pool.stride, weight, latent));
-      if (c < a.nope_dim)
-        w.keys()[k * key_width + c] = x;
-      else
-        w.values()[k * a.value_dim + c - a.nope_dim] = x;
+  const int64_t latent = a.kv_b.cols, stride = MlaScratch::rounded(latent), q_width = a.nope_dim + a.shared_dim;
+  const int64_t query_stride = MlaScratch::rounded(latent + a.shared_dim);
+  const auto query = [&](int64_t r) __attribute__((always_inline)) {
+    return w.queries() + (r * tile.heads + h) * query_stride;
+  };
+  const auto q = [&](int64_t r) __attribute__((always_inline)) {
+    return row<T>(a.q, tile.first + r) + (tile.head + h) * q_width;
+  };
+  const float* weight = w.weights();
+  for (int64_t c = 0; c < a.nope_dim; c += kAtOnce) {
+    const int64_t left = a.nope_dim - c, count = left < kAtOnce ? left : kAtOnce;
+    widen_weights(w, (tile.head + h) * (a.nope_dim + a.value_dim) + c, count);
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      float factor[kAtOnce];
+      for (int64_t i = 0; i < count; ++i) factor[i] = as_float(q(r)[c + i]);
+      for_lanes(latent, [&](int64_t k, int64_t) {
+        F16 sum = c == 0 ? zero() : load(query(r) + k);
+        for (int64_t i = 0; i < count; ++i) sum = fma(broadcast(factor[i]), load(weight + i * stride + k), sum);
+        store(query(r) + k, sum);
+      });
     }
   }
-  for (int64_t k = 0; k < count; ++k) {
-    for_lanes(a.shared_dim, [&](int64_t d, int64_t n) {
-      store_n(w.keys() + k * key_width + a.nope_dim + d, load_n(rows + k * a.pool.stride + latent + d, n), n);
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    land_lanes<T>(query(r), latent);
+    for_lanes(a.shared_dim, [&](int64_t k, int64_t count) {
+      store_n(query(r) + latent + k, load_n(q(r) + a.nope_dim + k, count), count);
     });
   }
 }
 
-// Head h of rows [first, first + count), all of sequence s.
+// out = W_UV land(z), z the merged latents of the tile's rows and one head.
 template <class T>
-NIBBLE_INLINE void expanded_tile(const Worker& w, int64_t s, int64_t h, int64_t first, int64_t count) {
+NIBBLE_INLINE void value_out(const Worker& w, const Tile& tile, int64_t h) {
   const MlaAttention& a = w.a;
-  const int64_t width = a.nope_dim + a.shared_dim, keys = position_of(a, s, first) + 1;  // of the first row
-  for (int64_t j = 0; j < count; ++j) {
-    const T* q = row<T>(a.q, first + j) + h * width;
-    for_lanes(width, [&](int64_t k, int64_t n) { store_n(w.queries() + j * width + k, load_n(q + k, n), n); });
+  const int64_t latent = a.kv_b.cols, first_keys = keys_of(a, tile.s, tile.first);
+  const Parts parts = w.parts(latent);
+  const int64_t stride = MlaScratch::rounded(latent);
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    float* total = finish(parts, r * tile.heads + h, pages_of(first_keys + r));
+    land_lanes<T>(total, latent);
+    __builtin_memcpy(w.queries() + r * stride, total, static_cast<size_t>(latent) * sizeof(float));  // no longer used
   }
-  const Page<float> page = {w.keys(), width, width, w.values(), a.value_dim, a.value_dim};
-  for (int64_t i = 0; i * kPageTokens < keys + count - 1; ++i) {
-    const int64_t here = keys + count - 1 - i * kPageTokens;  // of the last row
-    widen(w, page_rows<T>(a, s, i), h, here < kPageTokens ? here : kPageTokens);
-    for (int64_t j = 0; j < count; ++j) {
-      const int64_t own = keys + j - i * kPageTokens;
-      if (own > 0) attend(w, j, i, own < kPageTokens ? own : kPageTokens, page);
-    }
-  }
-  for (int64_t j = 0; j < count; ++j) {
-    const float* value = finish(w, j, (keys + j + kPageTokens - 1) / kPageTokens, a.value_dim);
-    T* out = row<T>(a.out, first + j) + h * a.value_dim;
-    for_lanes(a.value_dim, [&](int64_t k, int64_t n) { store_n(out + k, load_n(value + k, n), n); });
-  }
-}
-
-template <class T>
-NIBBLE_INLINE void absorbed(Device& device, const MlaAttention& a) {
-  const int64_t tiles = (a.heads + MlaScratch::kHeadTile - 1) / MlaScratch::kHeadTile;
-  pool(device).parallel_for(a.q.rows * tiles, [&](int64_t begin, int64_t end, int worker) {
-    const Worker w(a, worker);
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t first = i % tiles * MlaScratch::kHeadTile, left = a.heads - first;
-      absorbed_tile<T>(w, i / tiles, first, left < MlaScratch::kHeadTile ? left : MlaScratch::kHeadTile);
+  for_weights(w, (tile.head + h) * (a.nope_dim + a.value_dim) + a.nope_dim, a.value_dim, [&](int64_t v, int64_t count) {
+    float values[MlaScratch::kAbsorbedRows][kLanes];
+    products({w.weights(), stride, count}, w.queries(), stride, tile.rows, latent, values[0], kLanes);
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      store_n(row<T>(a.out, tile.first + r) + (tile.head + h) * a.value_dim + v, load(values[r]), count);
     }
   });
 }
 
-// Rows are cut at multiples of the tile and where a sequence ends.
+// Page `index` for all queries of a tile; `keys_of_first` counts from this page's first key, and may be past its last.
+NIBBLE_INLINE void attend_all(const Worker& w, const Tile& tile, const Page& page, const Parts& parts, int64_t index,
+                              int64_t keys_of_first, int64_t query_width) {
+  const int64_t queries = tile.rows * tile.heads, last = keys_of_first + tile.rows - 1;
+  score_page(page, last < kPageTokens ? last : kPageTokens, w.queries(), query_width, queries, w.scores());
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const int64_t own = keys_of_first + r;
+    if (own <= 0) continue;
+    // Rows that see the whole page go together with those after them.
+    const int64_t rows = own >= kPageTokens ? tile.rows - r : 1;
+    const int64_t begin = r * tile.heads, end = (r + rows) * tile.heads, count = own < kPageTokens ? own : kPageTokens;
+    for (int64_t q = begin; q < end; ++q) {
+      soften(w.scores() + q * kPageTokens, count, w.a.scale, parts.max_sum(q, level_of(index)));
+    }
+    mix_page(page, count, w.scores(), parts, level_of(index), begin, end);
+    for (int64_t q = begin; q < end; ++q) carry(parts, q, index);
+    r += rows - 1;
+  }
+}
+
 template <class T>
-NIBBLE_INLINE void expanded(Device& device, const MlaAttention& a) {
-  const int64_t tiles = (a.q.rows + MlaScratch::kRowTile - 1) / MlaScratch::kRowTile;
-  pool(device).parallel_for(tiles * a.heads, [&](int64_t begin, int64_t end, int worker) {
+NIBBLE_INLINE void absorbed_tile(const Worker& w, const Tile& tile) {
+  const MlaAttention& a = w.a;
+  const int64_t latent = a.kv_b.cols, width = latent + a.shared_dim, stride = MlaScratch::rounded(width);
+  const int64_t keys = keys_of(a, tile.s, tile.first), last = keys + tile.rows - 1;
+  for (int64_t h = 0; h < tile.heads; ++h) absorb<T>(w, tile, h);
+  const Page page = {w.keys(), stride, width, w.keys(), stride, latent};
+  for (int64_t i = 0; i * kPageTokens < last; ++i) {
+    const int64_t here = last - i * kPageTokens;
+    const T* rows = page_rows<T>(a, tile.s, i);
+    for (int64_t k = 0; k < (here < kPageTokens ? here : kPageTokens); ++k) {
+      for_lanes(width, [&](int64_t d, int64_t n) {
+        store(w.keys() + k * stride + d, load_n(rows + k * a.pool.stride + d, n));
+      });
+    }
+    attend_all(w, tile, page, w.parts(latent), i, keys - i * kPageTokens, stride);
+  }
+  for (int64_t h = 0; h < tile.heads; ++h) value_out<T>(w, tile, h);
+}
+
+// Keys and values of `count` positions of a page for head h, landed.
+template <class T>
+NIBBLE_INLINE void widen(const Worker& w, const T* rows, int64_t h, int64_t count, const Page& page) {
+  const MlaAttention& a = w.a;
+  const int64_t latent = a.kv_b.cols, stride = MlaScratch::rounded(latent);
+  for (int64_t k = 0; k < count; ++k) {
+    for_lanes(latent, [&](int64_t d, int64_t n) {
+      store(w.latents() + k * stride + d, load_n(rows + k * a.pool.stride + d, n));
+    });
+  }
+  const auto fill = [&](int64_t first, int64_t width, float* out, int64_t out_stride) __attribute__((always_inline)) {
+    for_weights(w, first, width, [&](int64_t c, int64_t n) {
+      products({w.weights(), stride, n}, w.latents(), stride, count, latent, out + c, out_stride);
+      for (int64_t k = 0; k < count; ++k) land_lanes<T>(out + k * out_stride + c, n);
+    });
+  };
+  fill(h * (a.nope_dim + a.value_dim), a.nope_dim, w.keys(), page.key_stride);
+  fill(h * (a.nope_dim + a.value_dim) + a.nope_dim, a.value_dim, w.values(), page.value_stride);
+  for (int64_t k = 0; k < count; ++k) {
+    for_lanes(a.shared_dim, [&](int64_t d, int64_t n) {
+      store_n(w.keys() + k * page.key_stride + a.nope_dim + d, load_n(rows + k * a.pool.stride + latent + d, n), n);
+    });
+  }
+}
+
+template <class T>
+NIBBLE_INLINE void expanded_tile(const Worker& w, const Tile& tile) {
+  const MlaAttention& a = w.a;
+  const int64_t width = a.nope_dim + a.shared_dim, stride = MlaScratch::rounded(width);
+  const int64_t keys = keys_of(a, tile.s, tile.first), last = keys + tile.rows - 1;
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const T* q = row<T>(a.q, tile.first + r) + tile.head * width;
+    for_lanes(width, [&](int64_t k, int64_t n) { store(w.queries() + r * stride + k, load_n(q + k, n)); });
+  }
+  const Page page = {w.keys(), stride, width, w.values(), MlaScratch::rounded(a.value_dim), a.value_dim};
+  const Parts parts = w.parts(a.value_dim);
+  for (int64_t i = 0; i * kPageTokens < last; ++i) {
+    const int64_t here = last - i * kPageTokens;
+    widen(w, page_rows<T>(a, tile.s, i), tile.head, here < kPageTokens ? here : kPageTokens, page);
+    attend_all(w, tile, page, parts, i, keys - i * kPageTokens, stride);
+  }
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const float* value = finish(parts, r, pages_of(keys + r));
+    T* out = row<T>(a.out, tile.first + r) + tile.head * a.value_dim;
+    for_lanes(a.value_dim, [&](int64_t k, int64_t n) { store_n(out + k, load(value + k), n); });
+  }
+}
+
+// run(tile) for rows [first, end) cut where a sequence ends, and heads [head, head + heads) of them.
+template <class F>
+NIBBLE_INLINE void for_tiles(const MlaAttention& a, int64_t first, int64_t end, int64_t head, int64_t heads,
+                             int64_t queries, const F& run) {
+  while (first < end) {
+    const int64_t s = a.sequences.row_sequence.data[first], last = a.sequences.row_begin.data[s + 1];
+    const int64_t rows = (last < end ? last : end) - first, at_once = queries / rows;
+    for (int64_t h = 0; h < heads; h += at_once) {
+      run(Tile{s, first, rows, head + h, heads - h < at_once ? heads - h : at_once});
+    }
+    first += rows;
+  }
+}
+
+// Items are some rows and some heads; heads are split further while there are fewer items than threads.
+template <class T, bool kExpanded>
+NIBBLE_INLINE void run_all(Device& device, const MlaAttention& a) {
+  constexpr int64_t kRows = kExpanded ? MlaScratch::kExpandedRows : MlaScratch::kAbsorbedRows;
+  constexpr int64_t kQueries = kExpanded ? MlaScratch::kExpandedRows : MlaScratch::kAbsorbedTile;
+  const int64_t row_tiles = (a.q.rows + kRows - 1) / kRows;
+  int64_t heads = kExpanded ? 1 : MlaScratch::kAbsorbedTile;
+  const auto head_tiles = [&]() __attribute__((always_inline)) { return (a.heads + heads - 1) / heads; };
+  while (heads > 1 && row_tiles * head_tiles() < 2 * pool(device).size()) heads /= 2;
+  pool(device).parallel_for(row_tiles * head_tiles(), [&](int64_t begin, int64_t end, int worker) {
     const Worker w(a, worker);
     for (int64_t i = begin; i < end; ++i) {
-      int64_t t = i / a.heads * MlaScratch::kRowTile;
-      const int64_t tile_end = t + MlaScratch::kRowTile < a.q.rows ? t + MlaScratch::kRowTile : a.q.rows;
-      while (t < tile_end) {
-        const int64_t s = a.sequences.row_sequence.data[t], last = a.sequences.row_begin.data[s + 1];
-        const int64_t stop = last < tile_end ? last : tile_end;
-        expanded_tile<T>(w, s, i % a.heads, t, stop - t);
-        t = stop;
-      }
+      const int64_t first = i / head_tiles() * kRows, left = a.q.rows - first, head = i % head_tiles() * heads;
+      for_tiles(
+          a, first, first + (left < kRows ? left : kRows), head, a.heads - head < heads ? a.heads - head : heads,
+          kQueries, [&](const Tile& tile) __attribute__((always_inline)) {
+            if constexpr (kExpanded)
+              expanded_tile<T>(w, tile);
+            else
+              absorbed_tile<T>(w, tile);
+          });
     }
   });
 }
@@ -296,11 +276,11 @@ NIBBLE_INLINE void expanded(Device& device, const MlaAttention& a) {
 }  // namespace
 
 void mla_attention(Device& device, const MlaAttention& a) {
-  with_dtype(a.out.dtype, [&]<class T>() {
-    if (a.form == ops::MlaForm::kAbsorbed)
-      absorbed<T>(device, a);
+  with_dtype(a.q.dtype, [&]<class T>() {
+    if (a.form == ops::MlaForm::kExpanded)
+      run_all<T, true>(device, a);
     else
-      expanded<T>(device, a);
+      run_all<T, false>(device, a);
   });
 }
 

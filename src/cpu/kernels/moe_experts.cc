@@ -48,14 +48,6 @@ NIBBLE_INLINE void for_runs(const Groups& g, int64_t experts, const F& f) {
   }
 }
 
-// f(column, count) for blocks [begin, end) of n columns.
-template <class F>
-NIBBLE_INLINE void for_blocks(int64_t begin, int64_t end, int64_t n, const F& f) {
-  for (int64_t column = begin * kBlockRows; column < n && column < end * kBlockRows; column += kBlockRows) {
-    f(column, n - column < kBlockRows ? n - column : kBlockRows);
-  }
-}
-
 template <class T>
 NIBBLE_INLINE F16 landed_lanes(const float* p) {
   T lane[kLanes];
@@ -63,51 +55,66 @@ NIBBLE_INLINE F16 landed_lanes(const float* p) {
   return load(lane);
 }
 
-// hidden[j] = situ(w1 x, w3 x) for the routed rows in the order of `groups`, blocks [begin, end) of F.
+// hidden[j] = situ(w1 x, w3 x) for the routed rows in the order of `groups`, units [begin, end) of F.
 template <class X>
 void up(const ops::MoeExperts& a, const Groups& groups, X* hidden, int64_t begin, int64_t end) {
   const Dots<X> dots = dots_of<X>(a.w1.format);
   const int64_t k = a.ids.cols, width = a.w1.rows;
+  Activations<X> x;
   for_runs(groups, a.w1.experts.size, [&](int64_t e, int64_t first, int64_t tokens) {
-    const X* x[kBlockTokens];
-    for (int64_t t = 0; t < tokens; ++t) x[t] = row<X>(a.x, groups.order[first + t] / k);
-    for_blocks(begin, end, width, [&](int64_t column, int64_t count) {
+    x.tokens = tokens;
+    for (int64_t t = 0; t < tokens; ++t) x.row[t] = row<X>(a.x, groups.order[first + t] / k);
+    prepare(x, a.w1.format, a.x.cols);
+    for_row_blocks(begin, end, width, [&](int64_t column, int64_t count) {
       Block gate, linear;
-      dots(a.w1.experts.data[e], column, count, x, tokens, gate);
-      dots(a.w3.experts.data[e], column, count, x, tokens, linear);
+      dots(a.w1.experts.data[e], column, count, x, gate);
+      dots(a.w3.experts.data[e], column, count, x, linear);
       for (int64_t t = 0; t < tokens; ++t) {
-        const F16 h = situ(landed_lanes<X>(gate[t]), landed_lanes<X>(linear[t]), a.beta, a.linear_beta);
-        store_n(hidden + (first + t) * width + column, h, count);
+        for_lanes(count, [&](int64_t i, int64_t lanes) {
+          const F16 h = situ(landed_lanes<X>(gate[t] + i), landed_lanes<X>(linear[t] + i), a.beta, a.linear_beta);
+          store_n(hidden + (first + t) * width + column + i, h, lanes);
+        });
       }
     });
   });
 }
 
-// out = sum of weight * (w2 hidden), blocks [begin, end) of L.
+// f(column, lanes) for the outputs of units [begin, end) of n.
+template <class F>
+NIBBLE_INLINE void for_outputs(int64_t begin, int64_t end, int64_t n, const F& f) {
+  const int64_t first = begin * kLanes, last = end * kLanes < n ? end * kLanes : n;
+  for_lanes(last - first, [&](int64_t i, int64_t lanes) { f(first + i, lanes); });
+}
+
+// out = sum of weight * (w2 hidden), units [begin, end) of L.
 template <class X>
 void down(const ops::MoeExperts& a, const Groups& groups, const X* hidden, float* sums, int64_t begin, int64_t end) {
   const Dots<X> dots = dots_of<X>(a.w2.format);
   const int64_t k = a.ids.cols, width = a.w2.cols, n = a.w2.rows;
   for (int64_t t = 0; t < a.x.rows; ++t) {
-    for_blocks(begin, end, n, [&](int64_t column, int64_t count) { store_n(sums + t * n + column, zero(), count); });
+    for_outputs(begin, end, n, [&](int64_t column, int64_t lanes) { store_n(sums + t * n + column, zero(), lanes); });
   }
+  Activations<X> h;
   for_runs(groups, a.w2.experts.size, [&](int64_t e, int64_t first, int64_t tokens) {
-    const X* h[kBlockTokens];
-    for (int64_t t = 0; t < tokens; ++t) h[t] = hidden + (first + t) * width;
-    for_blocks(begin, end, n, [&](int64_t column, int64_t count) {
+    h.tokens = tokens;
+    for (int64_t t = 0; t < tokens; ++t) h.row[t] = hidden + (first + t) * width;
+    prepare(h, a.w2.format, width);
+    for_row_blocks(begin, end, n, [&](int64_t column, int64_t count) {
       Block y;
-      dots(a.w2.experts.data[e], column, count, h, tokens, y);
+      dots(a.w2.experts.data[e], column, count, h, y);
       for (int64_t t = 0; t < tokens; ++t) {
         const int64_t token = groups.order[first + t] / k, choice = groups.order[first + t] % k;
         float* sum = sums + token * n + column;
         const F16 weight = broadcast(a.weights.row(token)[choice]);
-        store_n(sum, fma(weight, landed_lanes<X>(y[t]), load_n(sum, count)), count);
+        for_lanes(count, [&](int64_t i, int64_t lanes) {
+          store_n(sum + i, fma(weight, landed_lanes<X>(y[t] + i), load_n(sum + i, lanes)), lanes);
+        });
       }
     });
   });
   for (int64_t t = 0; t < a.x.rows; ++t) {
-    for_blocks(begin, end, n, [&](int64_t column, int64_t count) {
-      store_n(row<X>(a.out, t) + column, load_n(sums + t * n + column, count), count);
+    for_outputs(begin, end, n, [&](int64_t column, int64_t lanes) {
+      store_n(row<X>(a.out, t) + column, load_n(sums + t * n + column, lanes), lanes);
     });
   }
 }
@@ -121,10 +128,11 @@ void moe_experts(Device& device, const ops::MoeExperts& a) {
   with_dtype(a.x.dtype, [&]<class X>() {
     X* hidden = reinterpret_cast<X*>(a.scratch.data + at.hidden);
     float* sums = reinterpret_cast<float*>(a.scratch.data + at.sums);
-    pool(device).parallel_for(blocks_of(a.w1.rows),
-                              [&](int64_t begin, int64_t end, int) { up(a, groups, hidden, begin, end); });
-    pool(device).parallel_for(blocks_of(a.w2.rows),
-                              [&](int64_t begin, int64_t end, int) { down(a, groups, hidden, sums, begin, end); });
+    const int64_t work = a.ids.rows * a.ids.cols * a.w1.rows * a.x.cols;
+    split(device, units_of(a.w1.rows), 2 * work,
+          [&](int64_t begin, int64_t end, int) { up(a, groups, hidden, begin, end); });
+    split(device, units_of(a.w2.rows), work,
+          [&](int64_t begin, int64_t end, int) { down(a, groups, hidden, sums, begin, end); });
   });
 }
 

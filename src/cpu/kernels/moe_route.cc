@@ -85,7 +85,7 @@ void weigh(const float* logits, const int32_t* id, int64_t k, float scale, float
 }  // namespace
 
 void moe_route(Device& device, const ops::MoeRoute& a) {
-  pool(device).parallel_for(a.logits.rows, [&](int64_t begin, int64_t end, int) {
+  split(device, a.logits.rows, a.logits.rows * a.logits.cols * 32, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
       const float* logits = a.logits.row(t);
       choose(logits, a.bias.data, a.bias.size, a.ids.cols, a.weights.row(t), a.ids.row(t));

@@ -8,7 +8,7 @@ namespace nibble::cpu::NIBBLE_ISA {
 
 void rms_norm(Device& device, const ops::RmsNorm& a) {
   with_dtype(a.x.dtype, [&]<class T>() {
-    pool(device).parallel_for(a.x.rows, [&](int64_t begin, int64_t end, int) {
+    split(device, a.x.rows, a.x.rows * a.x.cols * 2, [&](int64_t begin, int64_t end, int) {
       const int64_t n = a.x.cols;
       for (int64_t t = begin; t < end; ++t) {
         const T* x = row<T>(a.x, t);

@@ -15,19 +15,42 @@ using ops::SampleRow;
 NIBBLE_INLINE uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
 constexpr uint32_t kInfinity = 0x7F800000u;
 
-// The largest of a row, or an id of -1 if the row holds a NaN or +inf, or nothing finite.
+// The largest of a row, the first of equals, or an id of -1 if the row holds a NaN or +inf, or nothing finite.
 struct Largest {
   float value = -__builtin_inff();
   int32_t id = -1;
 };
+// Each lane keeps its own first largest.
 NIBBLE_INLINE Largest largest_of(const float* x, int64_t n) {
-  Largest best;
-  for (int64_t i = 0; i < n; ++i) {
-    const uint32_t bits = bits_of(x[i]);
-    if ((bits & 0x7FFFFFFFu) > kInfinity || bits == kInfinity) return {};
-    if (x[i] > best.value) best = {x[i], static_cast<int32_t>(i)};
+  constexpr float kLow = -__builtin_inff(), kHigh = __builtin_inff();
+  F16 best = broadcast(kLow);
+  NativeI at[kParts] = {}, bad[kParts] = {};
+  const int64_t whole = n / kLanes * kLanes;
+  for (int64_t k = 0; k < whole; k += kLanes) {
+    const F16 v = load(x + k);
+    for (int i = 0; i < kParts; ++i) {
+      const NativeI larger = v.part[i] > best.part[i];
+      bad[i] |= (v.part[i] != v.part[i]) | (v.part[i] == native_broadcast(kHigh));
+      best.part[i] = native_max(best.part[i], v.part[i]);
+      at[i] = (larger & static_cast<int32_t>(k)) | (~larger & at[i]);
+    }
   }
-  return best;
+  float value[kLanes];
+  int32_t id[kLanes], unusable[kLanes];
+  store(value, best);
+  __builtin_memcpy(id, at, sizeof id);
+  __builtin_memcpy(unusable, bad, sizeof unusable);
+  Largest out;
+  for (int32_t i = 0; i < kLanes; ++i) {
+    if (unusable[i] != 0) return {};
+    const int32_t here = id[i] + i;
+    if (value[i] > out.value || (value[i] == out.value && value[i] > kLow && here < out.id)) out = {value[i], here};
+  }
+  for (int64_t k = whole; k < n; ++k) {
+    if (x[k] != x[k] || x[k] == kHigh) return {};
+    if (x[k] > out.value) out = {x[k], static_cast<int32_t>(k)};
+  }
+  return out;
 }
 
 NIBBLE_INLINE void adjust(const Sample& a, const SampleRow& how, float* x) {
@@ -45,12 +68,11 @@ NIBBLE_INLINE void adjust(const Sample& a, const SampleRow& how, float* x) {
   }
 }
 
-// Tokens in the order of the draw. A key is the magnitude of the (never positive) tempered logit above the id, so the
-// smallest key is the next token. Taken keys gather at the end of the array, the first at the very end.
-struct Order {
-  uint64_t* keys;
-  int64_t size;       // candidates
-  int64_t taken = 0;  // of them, in order
+// A heap of keys, the smallest first. Taken keys gather at the end of the array, the first at the very end.
+struct Heap {
+  uint64_t* keys = nullptr;
+  int64_t size = 0;
+  int64_t taken = -1;  // in order; -1 while it is no heap yet
 
   NIBBLE_INLINE void sink(int64_t i, int64_t n) {
     const uint64_t key = keys[i];
@@ -61,10 +83,11 @@ struct Order {
     }
     keys[i] = key;
   }
-  NIBBLE_INLINE void build() {
-    for (int64_t i = size / 2; i-- > 0;) sink(i, size);
-  }
   NIBBLE_INLINE uint64_t key(int64_t i) {
+    if (taken < 0) {
+      for (int64_t at = size / 2; at-- > 0;) sink(at, size);
+      taken = 0;
+    }
     while (taken <= i) {
       const int64_t last = size - 1 - taken++;
       const uint64_t smallest = keys[0];
@@ -74,6 +97,27 @@ struct Order {
     }
     return keys[size - 1 - i];
   }
+};
+
+// Tokens in the order of the draw. A key is the magnitude of the (never positive) tempered logit above the id, so the
+// smallest key is the next token. Those whose weight is not tiny are ordered first, for a draw seldom needs others.
+struct Order {
+  static constexpr float kTiny = 12.0f;  // e^-12
+  uint64_t* keys;
+  int64_t capacity;
+  int64_t near = 0, far = 0;  // filled from the front and from the back
+  Heap heaps[2] = {};
+
+  NIBBLE_INLINE int64_t size() const { return near + far; }
+  NIBBLE_INLINE void add(uint32_t magnitude, int64_t id) {
+    const uint64_t key = uint64_t{magnitude} << 32 | static_cast<uint64_t>(id);
+    keys[magnitude < bits_of(kTiny) ? near++ : capacity - 1 - far++] = key;
+  }
+  NIBBLE_INLINE void build() {
+    heaps[0] = {keys, near};
+    heaps[1] = {keys + capacity - far, far};
+  }
+  NIBBLE_INLINE uint64_t key(int64_t i) { return i < near ? heaps[0].key(i) : heaps[1].key(i - near); }
   NIBBLE_INLINE int32_t id(int64_t i) { return static_cast<int32_t>(key(i) & 0xFFFFFFFFu); }
   NIBBLE_INLINE double weight(int64_t i) {
     const float magnitude = __builtin_bit_cast(float, static_cast<uint32_t>(key(i) >> 32));
@@ -93,7 +137,7 @@ NIBBLE_INLINE double temper(float* x, int64_t n, float largest, float temperatur
       const uint32_t magnitude = bits_of(value[i]) & 0x7FFFFFFFu;
       if (magnitude == kInfinity) continue;
       all += static_cast<double>(weight[i]);
-      order.keys[order.size++] = uint64_t{magnitude} << 32 | static_cast<uint64_t>(k + i);
+      order.add(magnitude, k + i);
     }
   });
   order.build();
@@ -106,7 +150,7 @@ struct Kept {
   double weight;
 };
 NIBBLE_INLINE Kept keep(Order& order, const SampleRow& how, double all) {
-  int64_t limit = order.size;
+  int64_t limit = order.size();
   if (how.top_k > 0 && how.top_k < limit) {
     limit = how.top_k;
     all = 0;
@@ -137,7 +181,7 @@ NIBBLE_INLINE int32_t draw(Order& order, const Kept& kept, double u) {
 NIBBLE_INLINE int32_t choose(const Sample& a, int64_t r, std::byte* slice) {
   const SampleRow& how = a.rows.data[r];
   const int64_t n = a.logits.cols;
-  Order order = {reinterpret_cast<uint64_t*>(slice), 0};
+  Order order = {reinterpret_cast<uint64_t*>(slice), n};
   auto* x = reinterpret_cast<float*>(slice + n * 8);
   if (largest_of(a.logits.row(r), n).id < 0) return -1;
   __builtin_memcpy(x, a.logits.row(r), static_cast<size_t>(n) * sizeof(float));

@@ -8,7 +8,7 @@ namespace nibble::cpu::NIBBLE_ISA {
 
 void sigmoid_mul(Device& device, const ops::SigmoidMul& a) {
   with_dtype(a.out.dtype, [&]<class T>() {
-    pool(device).parallel_for(a.out.rows, [&](int64_t begin, int64_t end, int) {
+    split(device, a.out.rows, a.out.rows * a.out.cols * 24, [&](int64_t begin, int64_t end, int) {
       for (int64_t t = begin; t < end; ++t) {
         const T *x = row<T>(a.x, t), *gate = row<T>(a.gate, t);
         T* out = row<T>(a.out, t);

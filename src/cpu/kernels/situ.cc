@@ -9,7 +9,7 @@ namespace nibble::cpu::NIBBLE_ISA {
 
 void situ(Device& device, const ops::Situ& a) {
   with_dtype(a.gate.dtype, [&]<class T>() {
-    pool(device).parallel_for(a.gate.rows, [&](int64_t begin, int64_t end, int) {
+    split(device, a.gate.rows, a.gate.rows * a.gate.cols * 64, [&](int64_t begin, int64_t end, int) {
       for (int64_t t = begin; t < end; ++t) {
         const T *gate = row<T>(a.gate, t), *up = row<T>(a.up, t);
         T* out = row<T>(a.out, t);

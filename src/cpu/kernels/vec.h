@@ -50,9 +50,8 @@ NIBBLE_INLINE void store(float* p, F16 v) {
 }
 // The landing: nearest, ties to even.
 NIBBLE_INLINE void store(Bf16* p, F16 v) {
-  float lane[kLanes];
-  store(lane, v);
-  for (int64_t i = 0; i < kLanes; ++i) p[i] = to_bf16(lane[i]);
+  auto* bits = reinterpret_cast<uint16_t*>(p);
+  for (int i = 0; i < kParts; ++i) native_store_bf16(bits + i * kNativeLanes, v.part[i]);
 }
 // The first `count` (< 16) elements; the other lanes are 0, and nothing past them is touched.
 template <class T>
@@ -115,6 +114,57 @@ NIBBLE_INLINE float sum(F16 v) {
   }
   return native_sum(v.part[0]);
 }
+
+// Which of sixteen columns lies in which lane while a dot runs. Sums come out the same in any of them: they only save
+// the shuffles that would put columns side by side again.
+enum class Order : uint8_t {
+  kNatural,
+  kSplit,   // even columns, then odd ones: what a shift and a mask make of pairs of bf16
+  kNibble,  // 0 4 8 12 1 5 9 13, 2 6 10 14 3 7 11 15: what they make of nibbles that were looked up as bf16
+};
+#ifdef NIBBLE_FREE_ORDERS
+constexpr bool kFreeOrders = true;
+
+// Sixteen bf16 columns in Order::kSplit.
+NIBBLE_INLINE F16 load_split(const Bf16* p) {
+  F16 r;
+  native_load_split(reinterpret_cast<const uint16_t*>(p), r.part);
+  return r;
+}
+template <Order kOrder>
+NIBBLE_INLINE F16 from_natural(F16 v) {
+  if constexpr (kOrder == Order::kNatural) return v;
+  F16 r;
+  if constexpr (kOrder == Order::kSplit) {
+    native_to_split(v.part, r.part);
+  } else {
+    constexpr int kColumn[kLanes] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+    float column[kLanes], lane[kLanes];
+    store(column, v);
+    for (int64_t i = 0; i < kLanes; ++i) lane[i] = column[kColumn[i]];
+    r = load(lane);
+  }
+  return r;
+}
+template <Order kOrder>
+NIBBLE_INLINE float sum(F16 v) {
+  if constexpr (kOrder == Order::kNatural) return sum(v);
+  return kOrder == Order::kSplit ? native_sum_split(v.part) : native_sum_nibble(v.part);
+}
+#else
+constexpr bool kFreeOrders = false;
+
+template <Order kOrder>
+NIBBLE_INLINE F16 from_natural(F16 v) {
+  static_assert(kOrder == Order::kNatural);
+  return v;
+}
+template <Order kOrder>
+NIBBLE_INLINE float sum(F16 v) {
+  static_assert(kOrder == Order::kNatural);
+  return sum(v);
+}
+#endif
 
 // The canonical dot product of n elements.
 template <class A, class B>

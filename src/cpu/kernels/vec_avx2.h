@@ -42,5 +42,92 @@ NIBBLE_INLINE float native_sum(NativeF v) {
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
+// The sums of sixteen vectors of sixteen lanes, each in the order of `sum`: the lanes of eight rows halve together.
+NIBBLE_INLINE void native_sums(const float* rows, float* out) {
+  for (int g = 0; g < 16; g += 8) {
+    __m256 eight[8], four[4];
+    for (int r = 0; r < 8; ++r) {
+      eight[r] = _mm256_add_ps(_mm256_loadu_ps(rows + (g + r) * 16), _mm256_loadu_ps(rows + (g + r) * 16 + 8));
+    }
+    for (int r = 0; r < 4; ++r) {  // rows r and r + 4
+      four[r] = _mm256_add_ps(_mm256_permute2f128_ps(eight[r], eight[r + 4], 0x20),
+                              _mm256_permute2f128_ps(eight[r], eight[r + 4], 0x31));
+    }
+    const auto halve = [](__m256 a, __m256 b) __attribute__((always_inline)) {
+      const __m256d x = _mm256_castps_pd(a), y = _mm256_castps_pd(b);
+      return _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(x, y)), _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
+    };
+    const __m256 a = halve(four[0], four[1]), b = halve(four[2], four[3]);
+    _mm256_storeu_ps(out + g, _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xDD)));
+  }
+}
+
+// Lanes of sixteen columns in orders that come out of the weights' bytes for nothing (vec.h).
+#define NIBBLE_FREE_ORDERS
+
+// Sixteen bf16 columns, even | odd.
+NIBBLE_INLINE void native_load_split(const uint16_t* p, NativeF* out) {
+  const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  out[0] = _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+  out[1] = _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(-0x10000)));
+}
+NIBBLE_INLINE void native_to_split(const NativeF* natural, NativeF* out) {
+  const __m256d even = _mm256_castps_pd(_mm256_shuffle_ps(natural[0], natural[1], 0x88));
+  const __m256d odd = _mm256_castps_pd(_mm256_shuffle_ps(natural[0], natural[1], 0xDD));
+  out[0] = _mm256_castpd_ps(_mm256_permute4x64_pd(even, 0xD8));
+  out[1] = _mm256_castpd_ps(_mm256_permute4x64_pd(odd, 0xD8));
+}
+// The sum of vec.h over lanes in either order: pairs 8 apart, 4, 2, 1.
+NIBBLE_INLINE float native_sum_split(const NativeF* v) {
+  const __m128 even = _mm_add_ps(_mm256_castps256_ps128(v[0]), _mm256_extractf128_ps(v[0], 1));
+  const __m128 odd = _mm_add_ps(_mm256_castps256_ps128(v[1]), _mm256_extractf128_ps(v[1], 1));
+  const __m128 four = _mm_add_ps(_mm_movelh_ps(even, odd), _mm_movehl_ps(odd, even));  // 0 2 | 1 3
+  const __m128 two = _mm_add_ps(four, _mm_movehdup_ps(four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehl_ps(two, two)));
+}
+NIBBLE_INLINE float native_sum_nibble(const NativeF* v) {
+  const __m256 eight = _mm256_add_ps(_mm256_shuffle_ps(v[0], v[1], 0x44), _mm256_shuffle_ps(v[0], v[1], 0xEE));
+  const __m256 four = _mm256_add_ps(eight, _mm256_movehdup_ps(eight));  // 0 . 2 . | 1 . 3 .
+  const __m256 two = _mm256_add_ps(four, _mm256_shuffle_ps(four, four, 0x4E));
+  return _mm_cvtss_f32(_mm_add_ss(_mm256_castps256_ps128(two), _mm256_extractf128_ps(two, 1)));
+}
+// Sixteen bytes of nibbles, thirty-two columns, as bf16: `planes` has the upper bytes of the sixteen values, then the
+// lower ones. Words 0 and 1 of the result are columns 0 .. 15 and 16 .. 31, even in one half and odd in the other.
+struct NativeWords {
+  __m256i half[2];
+};
+NIBBLE_INLINE NativeWords native_lookup_bf16(const uint8_t* p, const uint8_t* planes) {
+  const auto twice = [](const uint8_t* bytes) __attribute__((always_inline)) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
+  };
+  const __m256i codes =
+      _mm256_and_si256(_mm256_srlv_epi64(twice(p), _mm256_set_epi64x(4, 4, 0, 0)), _mm256_set1_epi8(15));
+  const __m256i upper = _mm256_shuffle_epi8(twice(planes), codes);
+  const __m256i lower = _mm256_shuffle_epi8(twice(planes + 16), codes);
+  return {{_mm256_unpacklo_epi8(lower, upper), _mm256_unpackhi_epi8(lower, upper)}};
+}
+// Those words as floats: 0 4 8 12 1 5 9 13 | 2 6 10 14 3 7 11 15.
+NIBBLE_INLINE void native_words_to_nibble(__m256i words, NativeF* out) {
+  out[0] = _mm256_castsi256_ps(_mm256_slli_epi32(words, 16));
+  out[1] = _mm256_castsi256_ps(_mm256_and_si256(words, _mm256_set1_epi32(-0x10000)));
+}
+NIBBLE_INLINE void native_words_to_split(__m256i words, NativeF* out) {
+  const auto widen = [](__m128i half) __attribute__((always_inline)) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+  };
+  out[0] = widen(_mm256_castsi256_si128(words));
+  out[1] = widen(_mm256_extracti128_si256(words, 1));
+}
+// Nearest, ties to even, NaN quiet: to_bf16 on eight lanes.
+NIBBLE_INLINE void native_store_bf16(uint16_t* p, NativeF v) {
+  const __m256i bits = _mm256_castps_si256(v);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7FFF)), odd);
+  const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+  const __m256i high = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, nan), 16);
+  const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(high, high), 0x08);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
+}
 
 }  // namespace nibble::cpu::NIBBLE_ISA

@@ -42,5 +42,34 @@ NIBBLE_INLINE float native_sum(NativeF v) {
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
+// The sums of sixteen vectors of sixteen lanes, each in the order of `sum`: the lanes of all rows halve together.
+NIBBLE_INLINE void native_sums(const float* rows, float* out) {
+  __m512 eight[8], four[4];
+  for (int r = 0; r < 8; ++r) {  // rows n and n + 4
+    const int n = r < 4 ? r : r + 4;
+    const __m512 a = _mm512_loadu_ps(rows + n * 16), b = _mm512_loadu_ps(rows + (n + 4) * 16);
+    eight[r] = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
+  }
+  for (int r = 0; r < 4; ++r) {  // rows r, r + 4, r + 8 and r + 12
+    four[r] = _mm512_add_ps(_mm512_shuffle_f32x4(eight[r], eight[r + 4], 0x88),
+                            _mm512_shuffle_f32x4(eight[r], eight[r + 4], 0xDD));
+  }
+  const auto halve = [](__m512 a, __m512 b) __attribute__((always_inline)) {
+    const __m512d x = _mm512_castps_pd(a), y = _mm512_castps_pd(b);
+    return _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)), _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
+  };
+  const __m512 a = halve(four[0], four[1]), b = halve(four[2], four[3]);
+  _mm512_storeu_ps(out, _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xDD)));
+}
+
+// Nearest, ties to even, NaN quiet: to_bf16 on sixteen lanes.
+NIBBLE_INLINE void native_store_bf16(uint16_t* p, NativeF v) {
+  const __m512i bits = _mm512_castps_si512(v);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFF)), odd);
+  const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+  const __m512i quiet = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(_mm512_srli_epi32(quiet, 16)));
+}
 
 }  // namespace nibble::cpu::NIBBLE_ISA

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "base/bf16.h"
+
 namespace nibble::cpu::NIBBLE_ISA {
 
 using NativeF = float __attribute__((vector_size(16)));
@@ -35,5 +37,16 @@ NIBBLE_INLINE NativeF native_fma(NativeF a, NativeF b, NativeF c) { return a * b
 NIBBLE_INLINE NativeF native_max(NativeF a, NativeF b) { return a > b ? a : b; }
 NIBBLE_INLINE NativeF native_min(NativeF a, NativeF b) { return a < b ? a : b; }
 NIBBLE_INLINE float native_sum(NativeF v) { return (v[0] + v[2]) + (v[1] + v[3]); }  // 2 apart, then 1
+// The sums of sixteen vectors of sixteen lanes, each in the order of `sum`.
+NIBBLE_INLINE void native_sums(const float* rows, float* out) {
+  for (int r = 0; r < 16; ++r, rows += 16) {
+    const NativeF a = native_load(rows) + native_load(rows + 8), b = native_load(rows + 4) + native_load(rows + 12);
+    out[r] = native_sum(a + b);
+  }
+}
+
+NIBBLE_INLINE void native_store_bf16(uint16_t* p, NativeF v) {
+  for (int i = 0; i < 4; ++i) p[i] = to_bf16(v[i]).bits;
+}
 
 }  // namespace nibble::cpu::NIBBLE_ISA

@@ -51,14 +51,58 @@ NIBBLE_INLINE F16 load_e4m3(const uint8_t* p) {
 template <class T>
 struct PlainRow {
   static constexpr bool kHasTail = true;
+  static constexpr bool kPaired = kFreeOrders && sizeof(T) == 2;  // has unpack(), in Order::kSplit
+  static constexpr bool kNibbles = false;                         // has unpack() in Order::kNibble too
   const T* values;
   NIBBLE_INLINE PlainRow(const ops::WeightMatrix& w, int64_t n) : values(static_cast<const T*>(w.codes) + n * w.cols) {}
   NIBBLE_INLINE F16 at(int64_t k) const { return load(values + k); }
   NIBBLE_INLINE F16 tail(int64_t k, int64_t count) const { return load_head(values + k, count); }
+  template <Order kOrder>
+  NIBBLE_INLINE void unpack(int64_t k, F16* out) const {
+    for (int i = 0; i < 2; ++i) out[i] = load_split(values + k + i * kLanes);
+  }
+  NIBBLE_INLINE const void* bytes(int64_t k) const { return values + k; }
 };
 
+#ifdef NIBBLE_FREE_ORDERS
+// Both bytes of each code as bf16, times a scale: upper bytes, then lower ones. Products of E2M1 and E8M0 are bf16
+// numbers, so weights are looked up with their scale in them.
+struct Bf16Planes {
+  uint8_t byte[256][32];
+};
+template <class Scale>
+consteval Bf16Planes bf16_planes() {
+  Bf16Planes out = {};
+  for (int s = 0; s < 256; ++s) {
+    const float scale = to_float(Scale{static_cast<uint8_t>(s)});
+    for (int c = 0; c < 16; ++c) {
+      // clang computes with no NaN at compile time; minus zero comes as zero, which no sum can tell apart.
+      const double value = static_cast<double>(scale) * 0.5 * kDoubledE2m1[c];
+      const bool large = value > 0x1.FFp127 || value < -0x1.FFp127;
+      const float infinity = value < 0 ? -__builtin_inff() : __builtin_inff();
+      const Bf16 bits = to_bf16(scale != scale ? scale : large ? infinity : static_cast<float>(value));
+      out.byte[s][c] = static_cast<uint8_t>(bits.bits >> 8);
+      out.byte[s][16 + c] = static_cast<uint8_t>(bits.bits & 0xFF);
+    }
+  }
+  return out;
+}
+
+template <Order kOrder>
+NIBBLE_INLINE void widen(const NativeWords& words, F16* out) {
+  for (int i = 0; i < 2; ++i) {
+    if constexpr (kOrder == Order::kNibble)
+      native_words_to_nibble(words.half[i], out[i].part);
+    else
+      native_words_to_split(words.half[i], out[i].part);
+  }
+}
+static constexpr Bf16Planes kE8m0Planes = bf16_planes<fp4::E8m0>();
+static constexpr int kUnscaled = 127;  // the exponent of 1
+#endif
+
 struct Mxfp4Row {
-  static constexpr bool kHasTail = false;
+  static constexpr bool kHasTail = false, kPaired = kFreeOrders, kNibbles = kFreeOrders;
   const uint8_t *codes, *scales;
   NIBBLE_INLINE Mxfp4Row(const ops::WeightMatrix& w, int64_t n)
       : codes(static_cast<const uint8_t*>(w.codes) + n * (w.cols / 2)),
@@ -66,10 +110,17 @@ struct Mxfp4Row {
   NIBBLE_INLINE F16 at(int64_t k) const {
     return load_doubled_e2m1(codes + k / 2) * broadcast(kHalfE8m0.value[scales[k / fp4::Mxfp4::kGroup]]);
   }
+#ifdef NIBBLE_FREE_ORDERS
+  template <Order kOrder>
+  NIBBLE_INLINE void unpack(int64_t k, F16* out) const {
+    widen<kOrder>(native_lookup_bf16(codes + k / 2, kE8m0Planes.byte[scales[k / fp4::Mxfp4::kGroup]]), out);
+  }
+#endif
+  NIBBLE_INLINE const void* bytes(int64_t k) const { return codes + k / 2; }
 };
 
 struct Nvfp4Row {
-  static constexpr bool kHasTail = false;
+  static constexpr bool kHasTail = false, kPaired = kFreeOrders, kNibbles = kFreeOrders;
   const uint8_t *codes, *scales;
   float tensor_scale;
   NIBBLE_INLINE Nvfp4Row(const ops::WeightMatrix& w, int64_t n)
@@ -79,10 +130,19 @@ struct Nvfp4Row {
   NIBBLE_INLINE F16 at(int64_t k) const {
     return load_doubled_e2m1(codes + k / 2) * broadcast(kHalfE4m3.value[scales[k / fp4::Nvfp4::kGroup]] * tensor_scale);
   }
+#ifdef NIBBLE_FREE_ORDERS
+  template <Order kOrder>
+  NIBBLE_INLINE void unpack(int64_t k, F16* out) const {
+    widen<kOrder>(native_lookup_bf16(codes + k / 2, kE8m0Planes.byte[kUnscaled + 1]), out);  // twice the value
+    const uint8_t* scale = scales + k / fp4::Nvfp4::kGroup;
+    for (int i = 0; i < 2; ++i) out[i] = out[i] * broadcast(kHalfE4m3.value[scale[i]] * tensor_scale);
+  }
+#endif
+  NIBBLE_INLINE const void* bytes(int64_t k) const { return codes + k / 2; }
 };
 
 struct Fp8BlockRow {
-  static constexpr bool kHasTail = true;
+  static constexpr bool kHasTail = true, kPaired = false, kNibbles = false;
   const uint8_t* codes;
   const float* scales;
   NIBBLE_INLINE Fp8BlockRow(const ops::WeightMatrix& w, int64_t n)

@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "ops/certify/entries.h"
-#include "ops/certify/ragged.h"
+#include "ops/certify/steps.h"
 #include "ops/certify/workspace.h"
 
 namespace nibble::ops::certify {

@@ -1,4 +1,4 @@
-// Steps for certifying ops that work on sequences: some sequences' rows, over a shuffled pool of pages.
+// Steps for certifying ops that work on sequences.
 #pragma once
 
 #include <span>
@@ -9,18 +9,28 @@
 
 namespace nibble::ops::certify {
 
+// The sequences of a step, in the words a test thinks in; one entry a sequence.
+struct Ragged {
+  std::vector<int32_t> rows, position, slot;
+};
+
+int64_t total_rows(const Ragged& ragged);
+
+// Without pages.
+Sequences sequences(Workspace& memory, const Ragged& ragged);
+
 // `rows` rows of a sequence from `position` on; 0 rows are legal.
 struct Span {
   int32_t position = 0, rows = 0;
 };
 
-// The step of these spans. Sequence s has slot and pages of its own; page p of sequence s is page_of(s, p), so
-// neighbouring pages of a sequence are not neighbours in the pool.
+// The step of these spans, over a shuffled pool of pages. Sequence s has slot and pages of its own; page p of sequence
+// s is page_of(s, p), so neighbouring pages of a sequence are not neighbours in the pool.
 class Step {
  public:
   Step(std::span<const Span> spans, int64_t pages_each);
 
-  int64_t rows() const { return static_cast<int64_t>(row_sequence_.size()); }
+  int64_t rows() const { return total_rows(ragged_); }
   int64_t pages() const { return sequences() * pages_each_; }
   int32_t page_of(int64_t sequence, int64_t page) const;
   // The pool row of a sequence's position.
@@ -30,10 +40,11 @@ class Step {
   Sequences place(Workspace& memory) const;
 
  private:
-  int64_t sequences() const { return static_cast<int64_t>(position_.size()); }
+  int64_t sequences() const { return static_cast<int64_t>(ragged_.rows.size()); }
 
+  Ragged ragged_;
   int64_t pages_each_;
-  std::vector<int32_t> row_begin_, position_, slot_, row_sequence_, pages_;
+  std::vector<int32_t> pages_;
 };
 
 }  // namespace nibble::ops::certify

@@ -1,0 +1,108 @@
+#include "base/multiply_peak.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "base/thread_pool.h"
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+namespace nibble {
+namespace {
+
+constexpr int kChains = 12, kPasses = 9;  // chains that do not wait for each other: more than latency times width
+
+// `rounds` times kChains multiply-adds; returns something of their result, so that they are made.
+using Chains = float (*)(int64_t rounds, float x);
+struct Unit {
+  Chains chains;
+  double operations;  // of one multiply-add: two for each pair of numbers
+  std::string_view name;
+};
+
+float four_lanes(int64_t rounds, float x) {
+  using Vector = float __attribute__((vector_size(16)));
+  Vector sum[kChains] = {}, a = {x, x, x, x};
+  for (int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 12
+    for (Vector& s : sum) s = a * a + s;
+  }
+  for (int i = 1; i < kChains; ++i) sum[0] += sum[i];
+  return sum[0][0];
+}
+
+#ifdef __x86_64__
+[[gnu::target("avx2,fma")]] float eight_lanes(int64_t rounds, float x) {
+  __m256 sum[kChains] = {};
+  const __m256 a = _mm256_set1_ps(x);
+  for (int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 12
+    for (__m256& s : sum) s = _mm256_fmadd_ps(a, a, s);
+  }
+  for (int i = 1; i < kChains; ++i) sum[0] += sum[i];
+  return sum[0][0];
+}
+[[gnu::target("avx512f")]] float sixteen_lanes(int64_t rounds, float x) {
+  __m512 sum[kChains] = {};
+  const __m512 a = _mm512_set1_ps(x);
+  for (int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 12
+    for (__m512& s : sum) s = _mm512_fmadd_ps(a, a, s);
+  }
+  for (int i = 1; i < kChains; ++i) sum[0] += sum[i];
+  return sum[0][0];
+}
+[[gnu::target("avx512f,avx512bw,avx512bf16")]] float bf16_pairs(int64_t rounds, float x) {
+  __m512 sum[kChains] = {};
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  const __m512i pairs = _mm512_set1_epi32(static_cast<int>((bits & 0xFFFF0000u) | bits >> 16));
+  __m512bh a;
+  std::memcpy(&a, &pairs, sizeof a);
+  for (int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 12
+    for (__m512& s : sum) s = _mm512_dpbf16_ps(s, a, a);
+  }
+  for (int i = 1; i < kChains; ++i) sum[0] += sum[i];
+  return sum[0][0];
+}
+#endif
+
+Unit best_unit() {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx512bf16")) return {bf16_pairs, 64, "vdpbf16ps"};
+  if (__builtin_cpu_supports("avx512f")) return {sixteen_lanes, 32, "vfmadd231ps (512)"};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {eight_lanes, 16, "vfmadd231ps (256)"};
+#endif
+  return {four_lanes, 8, "mulps and addps"};
+}
+
+}  // namespace
+
+MultiplyPeak measure_multiply_peak(int threads) {
+  constexpr int64_t kRounds = 4'000'000;  // some 10 ms
+  const Unit unit = best_unit();
+  ThreadPool pool(threads);
+  std::vector<float> sums(static_cast<size_t>(threads));
+  std::array<double, kPasses> figures{};
+  for (double& figure : figures) {
+    const auto begin = std::chrono::steady_clock::now();
+    pool.parallel_for(threads, [&](int64_t first, int64_t last, int) {
+      for (int64_t i = first; i < last; ++i) sums[static_cast<size_t>(i)] += unit.chains(kRounds, 1.0f);
+    });
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    figure = unit.operations * kChains * static_cast<double>(kRounds * threads) / 1e9 / seconds.count();
+  }
+  volatile float used = 0;
+  for (const float s : sums) used = used + s;
+  std::sort(figures.begin(), figures.end());
+  return {.gflop_per_s = figures[kPasses / 2], .threads = threads, .instruction = unit.name};
+}
+
+}  // namespace nibble

@@ -1,0 +1,83 @@
+// Dot products of fp32 rows with fp32 rows that are in the caches: tiles of four rows by a few others. Each product
+// runs in the canonical order of vec.h, so it does not matter how many come at once.
+#pragma once
+
+#include "cpu/kernels/kernel.h"
+
+namespace nibble::cpu::NIBBLE_ISA {
+
+constexpr int kProductRows = 4;
+// With four rows these fill, and do not overflow, sixteen registers of AVX2; AVX-512 has thirty-two.
+constexpr int kProductOthers = kParts == 1 ? 4 : 3;
+
+// lanes[t][r] = the sixteen partial sums of a[r] . b_t, for n columns; b_t = b + t * b_stride.
+template <int kOthers>
+NIBBLE_INLINE void product_tile(const float* const (&a)[kProductRows], const float* b, int64_t b_stride, int64_t n,
+                                float (*lanes)[kLanes][kLanes]) {
+  const int64_t whole = n / kLanes * kLanes;
+  for (int part = 0; part < kParts; ++part) {  // lanes are independent, so one native vector of them at a time
+    const int64_t lane = part * kNativeLanes;
+    NativeF acc[kOthers][kProductRows];
+#pragma GCC unroll 4
+    for (int t = 0; t < kOthers; ++t) {
+#pragma GCC unroll 4
+      for (int r = 0; r < kProductRows; ++r) acc[t][r] = native_broadcast(0.0f);
+    }
+    for (int64_t k = lane; k < whole; k += kLanes) {
+      NativeF v[kOthers];
+#pragma GCC unroll 4
+      for (int t = 0; t < kOthers; ++t) v[t] = native_load(b + t * b_stride + k);
+#pragma GCC unroll 4
+      for (int r = 0; r < kProductRows; ++r) {
+        const NativeF w = native_load(a[r] + k);
+#pragma GCC unroll 4
+        for (int t = 0; t < kOthers; ++t) acc[t][r] = native_fma(w, v[t], acc[t][r]);
+      }
+    }
+#pragma GCC unroll 4
+    for (int t = 0; t < kOthers; ++t) {
+#pragma GCC unroll 4
+      for (int r = 0; r < kProductRows; ++r) native_store(lanes[t][r] + lane, acc[t][r]);
+    }
+  }
+  if (whole == n) return;
+  for (int t = 0; t < kOthers; ++t) {
+    const F16 v = load_head(b + t * b_stride + whole, n - whole);
+    for (int r = 0; r < kProductRows; ++r) {
+      store(lanes[t][r], fma(load_head(a[r] + whole, n - whole), v, load(lanes[t][r])));
+    }
+  }
+}
+
+// Rows of one matrix, `count` of them (1 to 16).
+struct SixteenRows {
+  const float* data;
+  int64_t stride, count;
+};
+
+// out[t * out_stride + r] = a_r . b_t for r < a.count; the values of r past it mean nothing.
+template <int kOthers>
+NIBBLE_INLINE void product_block(const SixteenRows& a, const float* b, int64_t b_stride, int64_t n, float* out,
+                                 int64_t out_stride) {
+  float lanes[kOthers][kLanes][kLanes];
+  for (int64_t r = 0; r < kLanes; r += kProductRows) {
+    const int64_t last = a.count - 1;
+    const float* rows[kProductRows];
+    for (int64_t i = 0; i < kProductRows; ++i) rows[i] = a.data + (r + i < last ? r + i : last) * a.stride;
+    product_tile<kOthers>(rows, b, b_stride, n, reinterpret_cast<float(*)[kLanes][kLanes]>(lanes[0] + r));
+  }
+  for (int t = 0; t < kOthers; ++t) native_sums(lanes[t][0], out + t * out_stride);
+}
+
+// The same for any number of b's.
+NIBBLE_INLINE void products(const SixteenRows& a, const float* b, int64_t b_stride, int64_t others, int64_t n,
+                            float* out, int64_t out_stride) {
+  int64_t t = 0;
+  for (; t + kProductOthers <= others; t += kProductOthers) {
+    product_block<kProductOthers>(a, b + t * b_stride, b_stride, n, out + t * out_stride, out_stride);
+  }
+  for (; t + 2 <= others; t += 2) product_block<2>(a, b + t * b_stride, b_stride, n, out + t * out_stride, out_stride);
+  if (t < others) product_block<1>(a, b + t * b_stride, b_stride, n, out + t * out_stride, out_stride);
+}
+
+}  // namespace nibble::cpu::NIBBLE_ISA

@@ -1,0 +1,82 @@
+// The vectors of cpu/kernels/vec.h: landings and sums are the same bits as their definitions, on every instruction set
+// of this machine.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cpu/isa.h"
+#include "cpu/math_hooks.h"
+
+namespace nibble::cpu {
+namespace {
+
+const MathHooks& hooks(std::string_view isa) {
+#ifdef __x86_64__
+  if (isa == "avx2") return avx2::kMathHooks;
+  if (isa == "avx512") return avx512::kMathHooks;
+#endif
+  EXPECT_TRUE(isa == "portable" || isa == "avx2" || isa == "avx512") << isa;
+  return portable::kMathHooks;
+}
+
+class VecTest : public ::testing::TestWithParam<std::string> {};
+
+// Every upper half with lower halves around the tie: numbers of every size, infinities and NaNs of both signs.
+TEST_P(VecTest, LandsAsBf16Does) {
+  constexpr std::array<uint32_t, 5> kLower = {0x0000, 0x0001, 0x7FFF, 0x8000, 0x8001};
+  std::array<float, 16> in = {};
+  std::array<Bf16, 16> out = {};
+  size_t count = 0;
+  for (uint32_t upper = 0; upper < 0x10000; ++upper) {
+    for (const uint32_t lower : kLower) {
+      in[count++] = std::bit_cast<float>(upper << 16 | lower);
+      if (count < in.size()) continue;
+      count = 0;
+      hooks(GetParam()).land(in.data(), out.data());
+      for (size_t i = 0; i < in.size(); ++i) {
+        ASSERT_EQ(out[i].bits, to_bf16(in[i]).bits) << std::hex << std::bit_cast<uint32_t>(in[i]);
+      }
+    }
+  }
+}
+
+// Values of very different sizes: any other order of additions gives other bits.
+TEST_P(VecTest, SumsOfSixteenRowsAreThoseOfOne) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> fraction(-1.0f, 1.0f);
+  std::uniform_int_distribution<int> exponent(-12, 12);
+  for (int round = 0; round < 100; ++round) {
+    std::array<float, 256> rows;
+    for (float& x : rows) x = std::ldexp(fraction(random), exponent(random));
+    std::array<float, 16> out = {};
+    hooks(GetParam()).sums(rows.data(), out.data());
+    for (size_t r = 0; r < out.size(); ++r) {
+      const float* x = rows.data() + r * 16;
+      std::array<float, 8> eight;
+      for (size_t i = 0; i < 8; ++i) eight[i] = x[i] + x[i + 8];
+      const float a = eight[0] + eight[4], b = eight[1] + eight[5], c = eight[2] + eight[6], d = eight[3] + eight[7];
+      const float want = (a + c) + (b + d);  // lanes 8 apart, then 4, 2, 1
+      float alone = 0;
+      hooks(GetParam()).sum(x, &alone);
+      EXPECT_EQ(std::bit_cast<uint32_t>(out[r]), std::bit_cast<uint32_t>(want));
+      EXPECT_EQ(std::bit_cast<uint32_t>(alone), std::bit_cast<uint32_t>(want));
+    }
+  }
+}
+
+std::vector<std::string> available() {
+  std::vector<std::string> out;
+  for (const Isa& isa : instruction_sets()) {
+    if (isa.available) out.emplace_back(isa.name);
+  }
+  return out;
+}
+INSTANTIATE_TEST_SUITE_P(Isa, VecTest, ::testing::ValuesIn(available()), [](const auto& c) { return c.param; });
+
+}  // namespace
+}  // namespace nibble::cpu
