@@ -18,6 +18,7 @@ constexpr int kThreads = 256;
 constexpr int kPage = static_cast<int>(ops::kPageTokens);
 constexpr int kHeadTile = 4, kRowTile = 32;  // queries that a block has at once: heads of a row, or rows of a head
 constexpr int kQueries = kRowTile;           // the most
+constexpr int kBlocks = 4;                   // a multiprocessor
 
 // A block's slice of scratch; offsets in floats.
 struct Layout {
@@ -322,13 +323,12 @@ __device__ Block block_of(const MlaAttention& a, const Layout& layout) {
 }
 
 template <class T, class Row>
-__global__ void __launch_bounds__(kThreads) absorbed_kernel(MlaAttention a, Layout layout) {
+__global__ void __launch_bounds__(kThreads) absorbed_kernel(MlaAttention a, Layout layout, int64_t tile) {
   const Block b = block_of(a, layout);
-  constexpr int64_t kTile = kHeadTile;
-  const int64_t tiles = divide_up(a.heads, kTile);
+  const int64_t tiles = divide_up(a.heads, tile);
   for (int64_t i = blockIdx.x; i < a.q.rows * tiles; i += gridDim.x) {
-    const int64_t first = i % tiles * kTile, left = a.heads - first;
-    absorbed_tile<T, Row>(b, i / tiles, static_cast<int>(first), static_cast<int>(left < kTile ? left : kTile));
+    const int64_t first = i % tiles * tile, left = a.heads - first;
+    absorbed_tile<T, Row>(b, i / tiles, static_cast<int>(first), static_cast<int>(left < tile ? left : tile));
   }
 }
 
@@ -351,23 +351,30 @@ __global__ void __launch_bounds__(kThreads) expanded_kernel(MlaAttention a, Layo
 
 }  // namespace
 
-// A slice a multiprocessor.
+// A slice a block.
 size_t mla_attention_scratch(const Device& device, int64_t latent_dim, int64_t nope_dim, int64_t shared_dim,
                              int64_t value_dim, int64_t max_positions) {
   const int64_t pages = divide_up(max_positions, kPage);
   return static_cast<size_t>(layout_of(latent_dim, nope_dim, shared_dim, value_dim, pages).floats *
-                             device.concurrency()) *
+                             device.concurrency() * kBlocks) *
          sizeof(float);
 }
 
 void mla_attention(Device& device, const MlaAttention& a) {
   const Layout layout = layout_of(a.kv_b.cols, a.nope_dim, a.shared_dim, a.value_dim, a.sequences.pages.cols);
-  const bool absorbed = a.form == ops::MlaForm::kAbsorbed;
-  const int64_t items = absorbed ? a.q.rows * divide_up(a.heads, kHeadTile) : divide_up(a.q.rows, kRowTile) * a.heads;
-  const LaunchShape shape = {.x = items < device.concurrency() ? items : device.concurrency(), .threads = kThreads};
+  const int64_t most = device.concurrency() * kBlocks;
+  const auto blocks = [&](int64_t items) { return LaunchShape{.x = std::min(items, most), .threads = kThreads}; };
   with_row_type(a.kv_b.format, [&]<class Row>() {
     with_dtype(a.out.dtype, [&]<class T>() {
-      launch(device, "mla_attention", absorbed ? absorbed_kernel<T, Row> : expanded_kernel<T, Row>, shape, a, layout);
+      if (a.form == ops::MlaForm::kExpanded) {
+        launch(device, "mla_attention", expanded_kernel<T, Row>, blocks(divide_up(a.q.rows, kRowTile) * a.heads), a,
+               layout);
+        return;
+      }
+      // Heads share the latents that a block reads, unless there are so few rows that blocks would be lacking.
+      const int64_t tile = a.q.rows * divide_up(a.heads, kHeadTile) < most ? 1 : kHeadTile;
+      launch(device, "mla_attention", absorbed_kernel<T, Row>, blocks(a.q.rows * divide_up(a.heads, tile)), a, layout,
+             tile);
     });
   });
 }
