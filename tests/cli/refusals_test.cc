@@ -59,6 +59,8 @@ TEST(Refused, Models) {
 
 TEST(Refused, Devices) {
   expect_refused({flag("--device", "tpu"), "device tpu"});
+  expect_refused({flag("--device", "cuda:x"), "device cuda:x"});
+  expect_refused({flag("--device", "cuda:999"), "device cuda:999"});
   expect_refused({flag("--isa", "sse"), "isa sse"});
   expect_refused({flag("--require", "cuda"), "--require cuda"});
   expect_refused({flag("--require", "a"), "--require a"});  // part of a name is not the name

@@ -67,16 +67,6 @@ TEST(GpuControls, NoBiasInTheChoiceOfExperts) {
   EXPECT_GT(error_with(bad), kVisible);
 }
 
-TEST(GpuControls, ExpertsNeverScaled) {
-  ops::KernelTable bad = kKernels;
-  bad.moe_route = [](Device& device, const ops::MoeRoute& a) {
-    ops::MoeRoute unscaled = a;
-    unscaled.scale = 1.0f;
-    kKernels.moe_route(device, unscaled);
-  };
-  EXPECT_GT(error_with(bad), kVisible);
-}
-
 TEST(GpuControls, StateForgottenBetweenSteps) {
   ops::KernelTable bad = kKernels;
   bad.kda_rows = [](Device& device, const ops::KdaRows& a) {

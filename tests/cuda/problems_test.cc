@@ -1,11 +1,12 @@
 // 200 problems on the GPU: in exact mode the reference's tokens, at batch 1, 8 and 64, with graphs and without.
+#include "engine/problems.h"
+
 #include <gtest/gtest.h>
 
 #include <condition_variable>
 #include <cstdio>
 #include <mutex>
 
-#include "engine/problems.h"
 #include "nibble/engine.h"
 #include "testing/test_device.h"
 

@@ -45,12 +45,14 @@ class DeferredDevice final : public Device {
   int64_t enqueued() const { return enqueued_; }
 
  private:
+  std::byte* map(size_t bytes);
   void protect(int protection);
 
   cpu::CpuDevice inner_;
   ops::KernelTable table_;
   std::map<std::byte*, size_t> mappings_;  // start -> mapped bytes
-  std::vector<std::byte*> adopted_;
+  std::vector<std::byte*> slabs_;          // of adopted bytes: a mapping each would make protect() slow
+  size_t slab_used_ = 0;
   std::vector<std::function<void()>> queue_;
   int64_t enqueued_ = 0, allocated_ = 0, available_ = int64_t{1} << 40;
 };

@@ -18,30 +18,28 @@ step() {  # step NAME COMMAND...: runs it, prints the end of it, takes down whet
   [ $rc -eq 0 ] || failed=1
 }
 tests() { timeout 200 "$bundle/nibble_gpu_check" --gtest_brief=0 "--gtest_filter=$1"; }
-# Both answer 200 problems and compare with the answers of the fp32 reference, token by token.
 eval_format() {
   head -n 200 tests/golden/problems.jsonl >"$logs/problems.jsonl"
   timeout 200 "$bundle/nibble" eval -m "$1" --device cuda --require cuda --problems "$logs/problems.jsonl" --batch 64 \
     --precision exact --out "$logs/answers-$2.jsonl"
 }
-sanitize() {
-  timeout 240 compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 10 "$bundle/nibble" ops certify --device cuda \
-    $(printf -- '--op %s ' "${@:2}")
-}
+sanitize() { timeout 120 compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 10 "${@:2}"; }
 
 printf 'nibble GPU check, %s\n%s, driver %s\n' "$(date -u +%F)" \
   $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | sed 's/ /_/g; s/,_/ /')
 "$bundle/nibble" --version
 step 'certify' "$bundle/nibble" ops certify --device cuda --require cuda
 step 'goldens and invariances' tests 'Formats/*:Variants/*'
-step 'engine' tests 'Engine/*:*Suspend*:*Reuse*:SoakTest*:Request*'
-step 'graphs' tests '*RecordingTest*'
+step 'engine' tests 'Engine/*:ReuseTest*:SoakTest*:RequestTest*'
+step 'graphs' tests '*RecordingTest*under_test'
 step 'controls' tests 'GpuControls*'
+step '200 problems, token by token' tests 'Gpu/ProblemsTest*'
 step '200 problems, mxfp4' eval_format models/k3-tiny mxfp4
 step '200 problems, nvfp4' eval_format models/k3-tiny-nvfp4 nvfp4
-lines=12
-small=(add select_rows embedding sigmoid_mul situ moe_route causal_conv_silu gated_rms_norm rms_norm attn_res_mix)
-step 'memcheck' sanitize memcheck "${small[@]}" moe_experts mla_append
-step 'racecheck' sanitize racecheck "${small[@]}" moe_experts mla_append
+lines=3
+step 'memcheck, every op' sanitize memcheck "$bundle/nibble" ops certify --device cuda
+step 'racecheck, every op' sanitize racecheck "$bundle/nibble" ops certify --device cuda
+step 'memcheck, graphs at batch 8' sanitize memcheck "$bundle/nibble_gpu_check" \
+  --gtest_filter='*RecordingTest.WarmUpAtBatchEight/under_test'
 printf '\n%s\n' "$([ $failed -eq 0 ] && echo 'all passed' || echo 'FAILED')"
 exit $failed

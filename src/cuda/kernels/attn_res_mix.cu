@@ -13,7 +13,7 @@ template <class T>
 __device__ float score(const T* v, const ops::AttnResMix& a) {
   const int64_t n = a.out.cols;
   float squares = 0.0f, sums = 0.0f;
-#pragma unroll 8
+#pragma unroll 16
   for (int64_t k = lane(); k < n; k += kLanes) {
     const float x = widen(v[k]);
     squares = fma(x, x, squares);

@@ -2,28 +2,54 @@
 // absorbed form some heads of one row, for which keys and values are the pool's latents; in the expanded form some rows
 // of one head, for which each page is widened once. From there on both are the same: 64 scores, (max, sum, value), and
 // a stack of subtrees of pages. What a block works on lies in its slice of the scratch.
+#include <algorithm>
+
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/math.cuh"
 #include "cuda/kernels/weights.cuh"
 #include "ops/mla_attention.h"
-#include "ops/mla_scratch.h"
 
 namespace nibble::cuda {
 namespace {
 
 using ops::MlaAttention;
-using ops::MlaScratch;
 
 constexpr int kThreads = 256;
 constexpr int kPage = static_cast<int>(ops::kPageTokens);
+constexpr int kHeadTile = 4, kRowTile = 32;  // queries that a block has at once: heads of a row, or rows of a head
+constexpr int kQueries = kRowTile;           // the most
 
-// The largest tile, and so the most queries that a block has at once.
-constexpr int kQueries = static_cast<int>(MlaScratch::kRowTile);
+// A block's slice of scratch; offsets in floats.
+struct Layout {
+  int64_t queries = 0;  // tile x [query]
+  int64_t scores = 0;   // tile x [64]
+  int64_t parts = 0;    // tile x levels x [value | max, sum]: subtrees of pages not yet merged, and the current page
+  int64_t keys = 0;     // [64, C + P] expanded form only
+  int64_t values = 0;   // [64, V]     expanded form only
+  int64_t levels = 0;   // subtrees of 1, 2, 4, ... pages, and one for the page at work
+  int64_t floats = 0;   // a whole slice
+};
+Layout layout_of(int64_t latent, int64_t nope, int64_t shared, int64_t value, int64_t pages) {
+  Layout at;
+  at.levels = 1;
+  for (int64_t n = pages; n > 0; n /= 2) ++at.levels;
+  const auto take = [&at](int64_t count) {
+    const int64_t begin = at.floats;
+    at.floats += divide_up(count, 64) * 64;
+    return begin;
+  };
+  at.queries = take(std::max(kHeadTile * (latent + shared), kRowTile * (nope + shared)));
+  at.scores = take(kRowTile * kPage);
+  at.parts = take(at.levels * std::max(kHeadTile * (latent + 2), kRowTile * (value + 2)));
+  at.keys = take(kPage * (nope + shared));
+  at.values = take(kPage * value);
+  return at;
+}
 
 // What a block has at hand: the arguments, its slice of scratch, and widths as ints.
 struct Block {
   const MlaAttention& a;
-  const MlaScratch& layout;
+  const Layout& layout;
   float* scratch;
   int latent, nope, shared, value;
 
@@ -285,7 +311,7 @@ __device__ void expanded_tile(const Block& b, int64_t s, int h, int64_t first, i
   __syncthreads();
 }
 
-__device__ Block block_of(const MlaAttention& a, const MlaScratch& layout) {
+__device__ Block block_of(const MlaAttention& a, const Layout& layout) {
   return {a,
           layout,
           reinterpret_cast<float*>(a.scratch.data) + blockIdx.x * layout.floats,
@@ -296,9 +322,9 @@ __device__ Block block_of(const MlaAttention& a, const MlaScratch& layout) {
 }
 
 template <class T, class Row>
-__global__ void __launch_bounds__(kThreads) absorbed_kernel(MlaAttention a, MlaScratch layout) {
+__global__ void __launch_bounds__(kThreads) absorbed_kernel(MlaAttention a, Layout layout) {
   const Block b = block_of(a, layout);
-  constexpr int64_t kTile = MlaScratch::kHeadTile;
+  constexpr int64_t kTile = kHeadTile;
   const int64_t tiles = divide_up(a.heads, kTile);
   for (int64_t i = blockIdx.x; i < a.q.rows * tiles; i += gridDim.x) {
     const int64_t first = i % tiles * kTile, left = a.heads - first;
@@ -308,9 +334,9 @@ __global__ void __launch_bounds__(kThreads) absorbed_kernel(MlaAttention a, MlaS
 
 // Rows are cut at multiples of the tile and where a sequence ends.
 template <class T, class Row>
-__global__ void __launch_bounds__(kThreads) expanded_kernel(MlaAttention a, MlaScratch layout) {
+__global__ void __launch_bounds__(kThreads) expanded_kernel(MlaAttention a, Layout layout) {
   const Block b = block_of(a, layout);
-  constexpr int64_t kTile = MlaScratch::kRowTile;
+  constexpr int64_t kTile = kRowTile;
   for (int64_t i = blockIdx.x; i < divide_up(a.q.rows, kTile) * a.heads; i += gridDim.x) {
     int64_t t = i / a.heads * kTile;
     const int64_t tile_end = t + kTile < a.q.rows ? t + kTile : a.q.rows;
@@ -325,18 +351,19 @@ __global__ void __launch_bounds__(kThreads) expanded_kernel(MlaAttention a, MlaS
 
 }  // namespace
 
-// A slice a multiprocessor, laid out as the CPU's.
+// A slice a multiprocessor.
 size_t mla_attention_scratch(const Device& device, int64_t latent_dim, int64_t nope_dim, int64_t shared_dim,
                              int64_t value_dim, int64_t max_positions) {
-  const MlaScratch slice(latent_dim, nope_dim, shared_dim, value_dim, divide_up(max_positions, kPage));
-  return static_cast<size_t>(slice.floats * device.concurrency()) * sizeof(float);
+  const int64_t pages = divide_up(max_positions, kPage);
+  return static_cast<size_t>(layout_of(latent_dim, nope_dim, shared_dim, value_dim, pages).floats *
+                             device.concurrency()) *
+         sizeof(float);
 }
 
 void mla_attention(Device& device, const MlaAttention& a) {
-  const MlaScratch layout(a.kv_b.cols, a.nope_dim, a.shared_dim, a.value_dim, a.sequences.pages.cols);
+  const Layout layout = layout_of(a.kv_b.cols, a.nope_dim, a.shared_dim, a.value_dim, a.sequences.pages.cols);
   const bool absorbed = a.form == ops::MlaForm::kAbsorbed;
-  const int64_t items = absorbed ? a.q.rows * divide_up(a.heads, MlaScratch::kHeadTile)
-                                 : divide_up(a.q.rows, MlaScratch::kRowTile) * a.heads;
+  const int64_t items = absorbed ? a.q.rows * divide_up(a.heads, kHeadTile) : divide_up(a.q.rows, kRowTile) * a.heads;
   const LaunchShape shape = {.x = items < device.concurrency() ? items : device.concurrency(), .threads = kThreads};
   with_row_type(a.kv_b.format, [&]<class Row>() {
     with_dtype(a.out.dtype, [&]<class T>() {

@@ -1,5 +1,5 @@
 // A warp a row. The k best are found one after the other: each is the first, in the order of choice, behind the one
-// before, so nothing needs to be marked or kept.
+// before, so nothing needs to be marked. Sums of score and bias are kept in shared memory, where they fit.
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/math.cuh"
 #include "ops/moe_route.h"
@@ -21,12 +21,13 @@ __device__ __forceinline__ bool before(const Candidate& a, const Candidate& b) {
 // sigmoid(logit), 0 where the logit is NaN.
 __device__ __forceinline__ float score(float logit) { return logit == logit ? sigmoid(logit) : 0.0f; }
 
-// The best expert of those behind `last`; every lane gets it.
-__device__ Candidate next(const float* logits, const float* bias, int experts, const Candidate& last, bool first) {
+// The best expert of those behind `last`; every lane gets it. `key(e)` is what experts are chosen by.
+template <class Key>
+__device__ Candidate next(const Key& key, int experts, const Candidate& last, bool first) {
   Candidate best = {0.0f, INT32_MAX};
   bool found = false;
   for (int e = static_cast<int>(threadIdx.x) % kWarp; e < experts; e += kWarp) {
-    const Candidate c = {score(logits[e]) + bias[e], e};
+    const Candidate c = {key(e), e};
     if (!first && !before(last, c)) continue;
     if (!found || before(c, best)) best = c;
     found = true;
@@ -40,7 +41,10 @@ __device__ Candidate next(const float* logits, const float* bias, int experts, c
   return best;
 }
 
-__global__ void moe_route_kernel(ops::MoeRoute a) {
+constexpr int kKept = 2048;  // experts whose sums are kept
+
+__global__ void __launch_bounds__(kThreads) moe_route_kernel(ops::MoeRoute a) {
+  __shared__ float kept[kThreads / kWarp][kKept];
   const int64_t t = static_cast<int64_t>(blockIdx.x) * (kThreads / kWarp) + threadIdx.x / kWarp;
   if (t >= a.logits.rows) return;
   const int experts = static_cast<int>(a.logits.cols), k = static_cast<int>(a.ids.cols);
@@ -50,9 +54,13 @@ __global__ void moe_route_kernel(ops::MoeRoute a) {
   float* weights = row(a.weights, t);
   auto* found = reinterpret_cast<int32_t*>(weights);  // in the order of choice, until the weights go there
 
+  float* sums = kept[threadIdx.x / kWarp];
+  for (int e = own; e < experts && e < kKept; e += kWarp) sums[e] = score(logits[e]) + a.bias.data[e];
+  __syncwarp();
+  const auto key = [&](int e) { return e < kKept ? sums[e] : score(logits[e]) + a.bias.data[e]; };
   Candidate last = {0.0f, 0};
   for (int i = 0; i < k; ++i) {
-    last = next(logits, a.bias.data, experts, last, i == 0);
+    last = next(key, experts, last, i == 0);
     if (own == 0) found[i] = last.id;
   }
   __syncwarp();
