@@ -166,8 +166,9 @@ void SchemaCompiler::object(const Json& schema, const std::string& path, State f
   }
   for (const Json& key : required) {
     if (!key.is_string()) refuse(path + "/required", key.dump() + ", which is no name");
-    if (properties.contains(key.get<std::string>()) || std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
-    member(key.get<std::string>(), additional, path + "/additionalProperties", true);
+    const auto name = key.get<std::string>();
+    if (properties.contains(name) || std::find(keys.begin(), keys.end(), name) != keys.end()) continue;
+    member(name, additional, path + "/additionalProperties", true);
   }
   const auto other = [&](State item, State behind) {
     const State key_end = g_.add_state();

@@ -200,7 +200,7 @@ TEST_F(Api, ParametersReachTheEngine) {
 
 TEST_F(Api, ConstraintsReachTheEngine) {
   open();
-  const auto constraint = [&, number = size_t{0}](const std::string& more) mutable {
+  auto constraint = [&, number = size_t{0}](const std::string& more) mutable {
     Client client(port());
     client.post("/v1/chat/completions", chat(more));
     const Engine::Id id = generator_.wait_for_request(++number);

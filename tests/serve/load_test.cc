@@ -104,8 +104,8 @@ TEST_F(Load, ToolCallsStreamedAndWholeAreEqual) {
   client.head();
   const Gathered got = gather(client);
   ASSERT_EQ(got.calls.size(), choice["message"]["tool_calls"].size());
-  EXPECT_EQ(got.calls.at(0).name, call["function"]["name"]);
-  EXPECT_EQ(got.calls.at(0).arguments, call["function"]["arguments"]);
+  EXPECT_EQ(got.calls.at(0).name, call["function"]["name"].get<std::string>());
+  EXPECT_EQ(got.calls.at(0).arguments, call["function"]["arguments"].get<std::string>());
   EXPECT_EQ(got.finish_reason, "tool_calls");
   EXPECT_EQ(got.reasoning, choice["message"].value("reasoning_content", ""));
 }

@@ -87,8 +87,8 @@ TEST_F(Tls, AnswersStreamsAndSeesWhoGoes) {
   send(bio, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) +
                 "\r\n\r\n" + body);
   const Engine::Id id = generator_.wait_for_request(1);
-  generator_.give(id, ids("<|close|>think<|sep|><|open|>response<|sep|>hello"));
-  EXPECT_TRUE(wait_for(bio, "hello", seen));
+  generator_.give(id, ids("<|close|>think<|sep|><|open|>response<|sep|>Z"));
+  EXPECT_TRUE(wait_for(bio, R"("content":"Z")", seen));
   BIO_free_all(bio);
   generator_.wait_for_cancel(id);
 }

@@ -66,11 +66,25 @@ NIBBLE_INLINE void inner_products(const Head& head, const Scratch& s, int64_t fi
            s.inner + 2 * first * kSegment, kSegment);
 }
 
+// Asks for what the next head will read of two of its records, from `j` on. It lies after this head's.
+NIBBLE_INLINE void prefetch_records(const Head& head, int64_t j) {
+  for (int64_t i = j; i < j + 2; ++i) {
+    const float* record = head.key(i + kSegment);
+    for (int64_t c = 0; c < head.key_dim + head.value_dim; c += kLanes) __builtin_prefetch(record + c);
+  }
+}
+
 // S0 (k e^G) and S0 (q e^G) of rows first .. end - 1: sixteen rows of S0, 8 KiB in K3, with all of them.
 NIBBLE_INLINE void read_state(const Head& head, const Scratch& s, int64_t first, int64_t end) {
   for (int64_t v = 0; v < head.value_dim; v += kLanes) {
     const int64_t left = head.value_dim - v;
     const SixteenRows rows = {head.state + v * head.key_dim, head.key_dim, left < kLanes ? left : kLanes};
+    if (end - first == 1) {  // memory is what a single row waits for
+      if (v / 8 < first) prefetch_records(head, v / 8);
+      product_block<2, true>(rows, s.plain + 2 * first * s.keys, s.keys, head.key_dim,
+                             s.read + 2 * first * s.values + v, s.values);
+      continue;
+    }
     products(rows, s.plain + 2 * first * s.keys, s.keys, 2 * (end - first), head.key_dim,
              s.read + 2 * first * s.values + v, s.values);
   }
