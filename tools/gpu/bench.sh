@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 bundle=${1:-build/cuda/bundle}
-printf 'nibble GPU bench, %s\n' "$(date -u +%F)"
+printf 'nibble GPU bench, %s, commit %s\n' "$(date -u +%F)" "${COMMIT:-$(git rev-parse --short HEAD 2>/dev/null)}"
 "$bundle/nibble" --version
 nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,clocks.max.mem --format=csv,noheader
 "$bundle/nibble_gpu_bench" cuda

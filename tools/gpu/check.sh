@@ -23,10 +23,10 @@ eval_format() {
   timeout 200 "$bundle/nibble" eval -m "$1" --device cuda --require cuda --problems "$logs/problems.jsonl" --batch 64 \
     --precision exact --out "$logs/answers-$2.jsonl"
 }
-sanitize() { timeout 120 compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 10 "${@:2}"; }
+sanitize() { timeout 60 compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 10 "${@:2}"; }
 
-printf 'nibble GPU check, %s\n%s, driver %s\n' "$(date -u +%F)" \
-  $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | sed 's/ /_/g; s/,_/ /')
+printf 'nibble GPU check, %s, commit %s\n' "$(date -u +%F)" "${COMMIT:-$(git rev-parse --short HEAD 2>/dev/null)}"
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 "$bundle/nibble" --version
 step 'certify' "$bundle/nibble" ops certify --device cuda --require cuda
 step 'goldens and invariances' tests 'Formats/*:Variants/*'
