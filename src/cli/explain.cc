@@ -37,6 +37,17 @@ struct Options {
   bool json = false;
 };
 
+Decision explain_pinning(const ModelOptions& o) {
+  const bool pinned = !backend::pinned_processors(device_options(o)).empty();
+  return {.name = "pinned",
+          .value = pinned ? "yes" : "no",
+          .how = o.pinning == "auto" ? "auto" : "set",
+          .why = o.pinning != "auto" ? "--pin " + o.pinning
+                 : pinned            ? "several NUMA nodes, and a thread a core"
+                 : o.threads != 0    ? "--threads leaves room for others"
+                                     : "one NUMA node"};
+}
+
 Decision explain_device(const ModelOptions& o, const Device& device) {
   const std::string name(device.name());  // "cpu avx2"
   const std::string isa = name.substr(name.find(' ') + 1);
@@ -65,7 +76,8 @@ Decision explain_device(const ModelOptions& o, const Device& device) {
                     {.name = "threads",
                      .value = std::to_string(device.concurrency()),
                      .how = o.threads == 0 ? "auto" : "set",
-                     .why = o.threads == 0 ? "one a physical core that this process may use" : "--threads"}}};
+                     .why = o.threads == 0 ? "one a physical core that this process may use" : "--threads"},
+                    explain_pinning(o)}};
 }
 
 // Why a part is what it is: the tensors' names and dtypes decide, never a list in the config.
@@ -111,6 +123,10 @@ Decision explain_arithmetic(const ModelOptions& o) {
                      .how = absorbed ? "auto" : "set",
                      .why = absorbed ? "kv_b_proj is applied to queries and sums, so that latents alone are read"
                                      : "--mla expanded: keys and values are made from the latents, as published"},
+                    {.name = "projections",
+                     .value = o.dense,
+                     .how = o.dense == "bf16" ? "auto" : "set",
+                     .why = o.dense == "bf16" ? "as published" : "--dense: rewritten on load (docs/fidelity.md)"},
                     {.name = "KDA",
                      .value = "segments of 16",
                      .how = "fixed",

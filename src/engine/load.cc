@@ -24,6 +24,16 @@ ops::MlaForm parse_mla_form(const std::string& name) {
                  .fix = "absorbed or expanded"});
 }
 
+fp4::WeightFormat parse_dense(const std::string& name) {
+  if (name == "bf16") return fp4::WeightFormat::kBf16;
+  if (name == "fp8") return fp4::WeightFormat::kFp8Block;
+  if (name == "mxfp4") return fp4::WeightFormat::kMxfp4;
+  throw Refusal({.what = "dense " + name,
+                 .seen = "\"" + name + "\"",
+                 .rule = "the bf16 projections stay bf16, or become fp8 or mxfp4",
+                 .fix = "bf16, fp8 or mxfp4"});
+}
+
 void check_count(const char* what, int64_t seen, int64_t most) {
   if (seen >= 1 && seen <= most) return;
   throw Refusal({.what = std::string(what) + " " + std::to_string(seen),
@@ -61,10 +71,14 @@ ModelFacts gather_facts(const checkpoint::Config& config, const text::Tokenizer&
 // The options that need no checkpoint are checked before one is opened.
 std::unique_ptr<Device> open_device(const EngineOptions& options) {
   parse_mla_form(options.mla_form);
+  parse_dense(options.dense);
   check_count("max_sequences", options.max_sequences, 4096);
   check_count("step_tokens", options.step_tokens, 65536);
   check_interval(options.checkpoint_interval);
-  return backend::open_device({.device = options.device, .isa = options.isa, .threads = options.threads});
+  return backend::open_device({.device = options.device,
+                               .isa = options.isa,
+                               .threads = options.threads,
+                               .pinning = backend::parse_pinning(options.pinning)});
 }
 
 }  // namespace
@@ -73,8 +87,11 @@ LoadedModel::LoadedModel(const EngineOptions& options)
     : device(open_device(options)),
       checkpoint(checkpoint::Checkpoint::open(options.model, {.progress = phase(options, "open")})),
       tokenizer(text::Tokenizer::load(options.model, checkpoint.config().vocab_size)),
-      model(model::K3::load(checkpoint, *device, phase(options, "load"))),
-      facts(gather_facts(checkpoint.config(), tokenizer)) {}
+      model(model::K3::load(checkpoint, *device,
+                            {.dense = parse_dense(options.dense), .progress = phase(options, "load")})),
+      facts(gather_facts(checkpoint.config(), tokenizer)) {
+  if (options.mlock) checkpoint.lock(phase(options, "lock"));
+}
 
 std::unique_ptr<Runner> make_runner(const EngineOptions& options, LoadedModel& loaded, int64_t sampled_rows) {
   const checkpoint::Config& config = loaded.checkpoint.config();
