@@ -20,11 +20,12 @@ else()
 endif()
 
 # Contraction would make a result depend on the compiler's mood; kernels that want FMA ask for it by name.
-add_compile_options(-ffp-contract=off -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
-                    -Wno-missing-field-initializers)   # arguments are named, and what is not named has its default
+set(NIBBLE_WARNINGS -ffp-contract=off -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
+    -Wno-missing-field-initializers)   # arguments are named, and what is not named has its default
 if(NIBBLE_WERROR)
-  add_compile_options(-Werror)
+  list(APPEND NIBBLE_WARNINGS -Werror)
 endif()
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${NIBBLE_WARNINGS}>")
 if(NIBBLE_CHECKS)
   add_compile_definitions(NIBBLE_CHECKS=1)
 endif()

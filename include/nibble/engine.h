@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "nibble/constraint.h"
 #include "nibble/token_mask.h"
 
 namespace nibble {
@@ -26,8 +27,8 @@ enum class Precision : uint8_t {
 };
 
 struct EngineOptions {
-  std::filesystem::path model;  // a checkpoint directory as published
-  std::string device = "cpu";
+  std::filesystem::path model;   // a checkpoint directory as published
+  std::string device = "cpu";    // "cuda", "cuda:N", "auto": the best there is
   std::string isa;               // "portable", "avx2", "avx512"; empty: the best this machine has
   int threads = 0;               // 0: one a physical core
   std::string pinning = "auto";  // "on": each thread stays on a processor of its own; "off": it does not; "auto": it
@@ -43,8 +44,12 @@ struct EngineOptions {
                                       // -1: a quarter at most
   int64_t checkpoint_interval = 256;  // tokens between such copies within a long prompt, a multiple of 64
   int64_t suspended_bytes = -1;       // of host memory, besides cache_bytes and only while it is needed, for requests
-                                      // that had to make way; those that do not fit run anew. -1: half of cache_bytes
+                                      // that had to make way. -1: half of cache_bytes
+  std::filesystem::path suspend_directory;  // for files with those that host memory has no room for; empty: no files,
+                                            // and they run anew, which gives the same bits
+  int64_t suspended_file_bytes = -1;        // of those files; -1: as long as the disk takes them
   Precision precision = Precision::kBf16;
+  bool record_steps = true;  // steps of one token a sequence as graphs, on devices that gain from it; the same bits
   std::string mla_form = "absorbed";                                          // or "expanded"
   std::function<void(std::string_view phase, int done, int total)> progress;  // while loading
 };
@@ -71,7 +76,8 @@ struct Request {
   int32_t choices = 1;                                            // completions of the one prompt
   int32_t priority = 0;                                           // higher goes first; equals go in order of arrival
   std::optional<std::chrono::steady_clock::time_point> deadline;  // ended with kDeadline where it takes longer
-  std::function<std::unique_ptr<TokenMask>()> token_mask;         // called once a choice; none: anything goes
+  Constraint constraint;                                          // on the text; of a chat's answer on the response
+  std::function<std::unique_ptr<TokenMask>()> token_mask;         // one of your own instead: called once a choice
 };
 
 enum class FinishReason : uint8_t { kNone, kStop, kLength, kCancelled, kError, kDeadline };
@@ -101,12 +107,17 @@ struct Output {
 struct EngineStats {
   int64_t running = 0, waiting = 0;
   int64_t prompt_tokens = 0, generated_tokens = 0, steps = 0;
+  double step_seconds = 0, forward_seconds = 0, sample_seconds = 0;  // of all steps; of these in the model, in sampling
   int64_t pages_total = 0, pages_free = 0, slots_total = 0, slots_free = 0;  // free: those kept for reuse too
   int64_t pages_idle = 0;                                                    // free, but kept for reuse until needed
   int64_t checkpoints_total = 0, checkpoints = 0;                            // copies of state; that later prompts find
   int64_t page_bytes = 0, slot_bytes = 0, checkpoint_bytes = 0;              // how the cache's memory is split
   int64_t prefix_query_tokens = 0, prefix_hit_tokens = 0;                    // of prompts: looked up, and found
-  int64_t suspensions = 0, suspended_bytes = 0;                              // so far; of host memory now
+  int64_t suspensions = 0;                                                   // so far
+  int64_t suspended_bytes = 0, suspended_file_bytes = 0;                     // of host memory and of files, now
+  int64_t held = 0;                                                          // completions that wait for resume()
+  int64_t snapshot_failures = 0;  // files that could not be written, or read as written: those
+  std::string snapshot_error;     // completions ran anew; the last one's reason
 };
 
 class Engine {
@@ -120,11 +131,16 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Throws Refusal for a prompt that is empty, too long, or holds ids outside the vocabulary. `callback` may be called
-  // before submit returns.
+  // Throws Refusal for a prompt that is empty, too long, or holds ids outside the vocabulary, and for a constraint that
+  // cannot be compiled, which is done here, on the caller's thread. `callback` may be called before submit returns.
   Id submit(Request request, Callback callback);
   // Takes effect before the next step; the request still gets its last output, with kCancelled.
   void cancel(Id id);
+  // Takes effect before the next step: the request makes way, what it has is kept (in host memory, in a file, or to be
+  // run anew), and it does not go on, or start, until resume(). Its tokens are the same bits as without. Deadlines go
+  // on, and it can be cancelled.
+  void suspend(Id id);
+  void resume(Id id);
   // Submits and waits: all choices, each with every token it produced.
   std::vector<Output> run(Request request);
 

@@ -1,9 +1,15 @@
 #include "backend/open_device.h"
 
+#include "backend/device_name.h"
 #include "backend/placement.h"
 #include "base/error.h"
 #include "cpu/cpu_device.h"
 #include "cpu/isa.h"
+#ifdef NIBBLE_CUDA
+#include "cuda/architecture.h"
+#include "cuda/cuda_device.h"
+#include "cuda/kernels/kernels.h"
+#endif
 
 namespace nibble::backend {
 namespace {
@@ -27,6 +33,29 @@ const cpu::Isa& choose_isa(const std::string& wanted) {
                  .rule = "an instruction set is chosen by its name",
                  .fix = "one of " + known + ", or none for the best of this machine"});
 }
+
+#ifdef NIBBLE_CUDA
+bool cuda_available() { return cuda::usable(0); }
+
+std::unique_ptr<Device> open_cuda(const DeviceOptions& options, int index) {
+  if (!options.isa.empty()) {
+    throw Refusal({.what = "isa " + options.isa,
+                   .seen = "device " + options.device,
+                   .rule = "instruction sets are the CPU's; a GPU's kernels are those of its architecture",
+                   .fix = "no isa, or device cpu"});
+  }
+  return std::make_unique<cuda::CudaDevice>(index);
+}
+#else
+bool cuda_available() { return false; }
+
+std::unique_ptr<Device> open_cuda(const DeviceOptions& options, int) {
+  throw Refusal({.what = "device " + options.device,
+                 .seen = "this build has cpu",
+                 .rule = "a device must be one that the build has kernels for; cuda is built with -DNIBBLE_CUDA=ON",
+                 .fix = "device cpu, or a build with cuda (docs/gpu.md)"});
+}
+#endif
 
 }  // namespace
 
@@ -55,15 +84,18 @@ std::vector<KernelSet> kernel_sets() {
   for (const cpu::Isa& isa : cpu::instruction_sets()) {
     sets.push_back({"cpu", isa.name, isa.kernels, isa.available, isa.needs});
   }
+#ifdef NIBBLE_CUDA
+  for (const cuda::Architecture& a : cuda::architectures()) {
+    if (a.certified) sets.push_back({"cuda", a.name, &cuda::kKernels, cuda::usable(0, &a), a.chips});
+  }
+#endif
   return sets;
 }
 
 std::unique_ptr<Device> open_device(const DeviceOptions& options) {
-  if (options.device != "cpu") {
-    throw Refusal({.what = "device " + options.device,
-                   .seen = "this build has cpu",
-                   .rule = "a device must be one that the build has kernels for",
-                   .fix = "device cpu"});
+  const DeviceName name = parse_device(options.device);
+  if (name.kind == "cuda" || (name.kind == "auto" && options.isa.empty() && cuda_available())) {
+    return open_cuda(options, name.index);
   }
   if (options.threads < 0 || options.threads > kMaxThreads) {
     throw Refusal({.what = "threads " + std::to_string(options.threads),

@@ -18,10 +18,10 @@ enum class Pinning : uint8_t { kAuto, kOn, kOff };
 Pinning parse_pinning(const std::string& name);  // "auto", "on", "off"; throws Refusal
 
 struct DeviceOptions {
-  std::string device = "cpu";
-  std::string isa;  // "portable", "avx2", "avx512"; empty: the best that this machine has
-  int threads = 0;  // 0: one a physical core that this process may use
-  Pinning pinning = Pinning::kAuto;
+  std::string device = "cpu";        // "cpu", "cuda", "cuda:N", "auto"
+  std::string isa;                   // of the CPU: "portable", "avx2", "avx512"; empty: the best that this machine has
+  int threads = 0;                   // of the CPU; 0: one a physical core that this process may use
+  Pinning pinning = Pinning::kAuto;  // of the CPU's threads
 };
 
 // Throws Refusal for a device, an instruction set or a thread count that cannot be had. Never falls back in silence.

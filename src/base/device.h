@@ -8,7 +8,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -25,6 +29,11 @@ class Device {
   virtual std::string_view name() const = 0;            // "cpu avx2"
   virtual const ops::KernelTable& kernels() const = 0;  // one entry an op
   virtual int concurrency() const = 0;                  // how many slices of scratch an op may use at once
+  virtual std::string description() const = 0;          // for people: what it is and how much of it
+  // Bytes that allocate() could still give, roughly; the host's where memory is shared.
+  virtual int64_t available_memory() const = 0;
+  // Whether adopt() costs no memory: weights then stay where the file is mapped.
+  virtual bool shares_host_memory() const = 0;
 
   // 64-byte aligned device memory; contents are undefined. Throws std::bad_alloc.
   virtual std::byte* allocate(size_t bytes) = 0;
@@ -37,8 +46,28 @@ class Device {
   virtual void copy_in(std::byte* to, std::span<const std::byte> host) = 0;
   virtual void copy_out(std::span<std::byte> host, const std::byte* from) = 0;
   virtual void fill_zero(std::byte* memory, size_t bytes) = 0;
+  // The ceilings of this device, measured for some 100 ms: a large copy, bytes read and written counted (of a CPU:
+  // reads), and bf16 products where it has units for them, else 0.
+  struct Peaks {
+    double copy_gb_per_s = 0.0, matrix_tflops = 0.0;
+  };
+  virtual Peaks measure_peaks() = 0;
+
   // Waits until all that was enqueued has run; a device error surfaces here.
   virtual void synchronize() = 0;
+
+  // Ops that were enqueued once, to be enqueued again at little cost: the same kernels with the same arguments, so only
+  // what lies at their addresses may differ.
+  class Recording {
+   public:
+    virtual ~Recording() = default;
+    virtual void enqueue() = 0;
+  };
+  // Whether this device gains from recordings.
+  virtual bool records() const { return false; }
+  // Takes down the ops that `enqueue` enqueues, and runs none of them. What they need must be there: each has run once
+  // before. Only where records().
+  virtual std::unique_ptr<Recording> record(const std::function<void()>& enqueue);
 };
 
 // Owned device memory.

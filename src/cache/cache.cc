@@ -38,21 +38,23 @@ int64_t Shape::bytes_per_slot() const {
   return kda_layers * (e.window * bytes_of(dtype) + (e.state + e.records) * bytes_of(DType::kF32));
 }
 
-Cache::Cache(Device& device, const Shape& shape, int64_t pages, int64_t slots)
+Cache::Cache(Device& device, const Shape& shape, int64_t pages, int64_t slots, int64_t padding)
     : device_(device),
       shape_(shape),
       pages_(pages),
       slots_(slots),
+      padding_(padding),
       free_pages_(descending(pages)),
       free_slots_(descending(slots)),
       owners_(static_cast<size_t>(pages)),
       kept_(static_cast<size_t>(pages)) {
   const SlotElements e = slot_elements(shape);
+  const int64_t all_slots = slots + padding;
   const auto bytes = [](int64_t count, DType dtype) { return static_cast<size_t>(count * bytes_of(dtype)); };
-  latents_ = DeviceBuffer(device, static_cast<size_t>(pages * shape.bytes_per_page()));
-  windows_ = DeviceBuffer(device, bytes(shape.kda_layers * slots * e.window, shape.dtype));
-  states_ = DeviceBuffer(device, bytes(shape.kda_layers * slots * e.state, DType::kF32));
-  records_ = DeviceBuffer(device, bytes(shape.kda_layers * slots * e.records, DType::kF32));
+  latents_ = DeviceBuffer(device, static_cast<size_t>((pages + padding) * shape.bytes_per_page()));
+  windows_ = DeviceBuffer(device, bytes(shape.kda_layers * all_slots * e.window, shape.dtype));
+  states_ = DeviceBuffer(device, bytes(shape.kda_layers * all_slots * e.state, DType::kF32));
+  records_ = DeviceBuffer(device, bytes(shape.kda_layers * all_slots * e.records, DType::kF32));
 #ifdef NIBBLE_CHECKS
   poison_freed(true);
 #endif
@@ -145,9 +147,9 @@ void Cache::poison_slot(int32_t slot) {
 
 Cache::KdaLayer Cache::kda(int64_t index) const {
   const SlotElements e = slot_elements(shape_);
-  const int64_t history = shape_.taps - 1, rows = slots_ * history;
+  const int64_t slots = slots_ + padding_, history = shape_.taps - 1, rows = slots * history;
   const int64_t key_width = shape_.heads * shape_.key_dim, value_width = shape_.heads * shape_.value_dim;
-  std::byte* base = windows_.data() + index * slots_ * e.window * bytes_of(shape_.dtype);
+  std::byte* base = windows_.data() + index * slots * e.window * bytes_of(shape_.dtype);
   const auto window = [&](int64_t width) {
     const Rows view{base, shape_.dtype, rows, width, width};
     base += rows * width * bytes_of(shape_.dtype);
@@ -157,13 +159,13 @@ Cache::KdaLayer Cache::kda(int64_t index) const {
   layer.q_window = window(key_width);
   layer.k_window = window(key_width);
   layer.v_window = window(value_width);
-  layer.state = {states_.as<float>() + index * slots_ * e.state, slots_ * e.state};
-  layer.records = {records_.as<float>() + index * slots_ * e.records, slots_ * e.records};
+  layer.state = {states_.as<float>() + index * slots * e.state, slots * e.state};
+  layer.records = {records_.as<float>() + index * slots * e.records, slots * e.records};
   return layer;
 }
 
 Rows Cache::mla(int64_t index) const {
-  const int64_t width = shape_.latent_dim + shape_.shared_dim, rows = pages_ * ops::kPageTokens;
+  const int64_t width = shape_.latent_dim + shape_.shared_dim, rows = (pages_ + padding_) * ops::kPageTokens;
   return {latents_.data() + index * rows * width * bytes_of(shape_.dtype), shape_.dtype, rows, width, width};
 }
 

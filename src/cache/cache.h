@@ -37,7 +37,8 @@ struct Sequence {
 
 class Cache {
  public:
-  Cache(Device& device, const Shape& shape, int64_t pages, int64_t slots);
+  // `padding`: sequences of one position beside the others, for rows of a step that are nobody's.
+  Cache(Device& device, const Shape& shape, int64_t pages, int64_t slots, int64_t padding = 0);
 
   const Shape& shape() const { return shape_; }
   Device& device() const { return device_; }
@@ -45,6 +46,10 @@ class Cache {
   int64_t slots() const { return slots_; }
   int64_t free_pages() const { return static_cast<int64_t>(free_pages_.size()); }
   int64_t free_slots() const { return static_cast<int64_t>(free_slots_.size()); }
+  // Padding sequence i: a slot and a page that nobody else ever has.
+  Sequence padding(int64_t i) const {
+    return {.slot = static_cast<int32_t>(slots_ + i), .pages = {static_cast<int32_t>(pages_ + i)}, .length = 0};
+  }
 
   // Makes room for `positions` positions in all (a slot too, the first time). False, and nothing taken, where there is
   // not enough.
@@ -82,7 +87,7 @@ class Cache {
 
   Device& device_;
   Shape shape_;
-  int64_t pages_ = 0, slots_ = 0;
+  int64_t pages_ = 0, slots_ = 0, padding_ = 0;
   DeviceBuffer latents_, windows_, states_, records_;
   std::vector<int32_t> free_pages_, free_slots_;  // stacks; the lowest index is on top of a fresh one
   std::vector<int32_t> owners_;                   // [pages], the index among them

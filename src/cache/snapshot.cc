@@ -1,6 +1,7 @@
 #include "cache/snapshot.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "base/error.h"
 
@@ -21,6 +22,16 @@ void require_size(const Cache& cache, const Sequence& sequence, int64_t first_pa
   if (sequence.slot < 0 || static_cast<int64_t>(bytes) < copy_bytes(cache.shape(), pages)) {
     throw ContractError("cache: a copy of a sequence without a slot, or into too few bytes");
   }
+}
+
+// What two caches must share for one to read the other's bytes.
+uint64_t fingerprint(const Shape& s) {
+  uint64_t out = 0;
+  for (const int64_t n : {s.kda_layers, s.heads, s.key_dim, s.value_dim, s.taps, s.mla_layers, s.latent_dim,
+                          s.shared_dim, static_cast<int64_t>(s.dtype)}) {
+    out = (out ^ static_cast<uint64_t>(n)) * 0x9E3779B97F4A7C15u + 1;
+  }
+  return out;
 }
 
 }  // namespace
@@ -58,15 +69,45 @@ void Snapshot::take(const Cache& cache, const Sequence& sequence) {
   cache.device().synchronize();
 }
 
+// Piece by piece, for the host has no room for all of it.
+void Snapshot::take_to_file(const Cache& cache, const Sequence& sequence, const std::filesystem::path& directory) {
+  require_size(cache, sequence, 0, static_cast<size_t>(bytes_for(cache, sequence)));
+  SnapshotFile file = SnapshotFile::create(directory);
+  std::vector<std::byte> piece(static_cast<size_t>(largest_part(cache)));
+  for_each_part(cache, sequence, 0, [&](const std::byte* memory, int64_t bytes) {
+    const auto part = std::span(piece).first(static_cast<size_t>(bytes));
+    cache.device().copy_out(part, memory);
+    cache.device().synchronize();
+    file.write(part);
+  });
+  file.finish(fingerprint(cache.shape()), sequence.length);
+  file_ = std::move(file);
+  bytes_ = bytes_for(cache, sequence);
+  length_ = sequence.length;
+}
+
 void Snapshot::put_back(const Cache& cache, Sequence& sequence) {
   sequence.length = length_;
-  copy_in(cache, sequence, 0, {memory_.get(), static_cast<size_t>(bytes_)});
-  cache.device().synchronize();
+  if (memory_) {
+    copy_in(cache, sequence, 0, {memory_.get(), static_cast<size_t>(bytes_)});
+    cache.device().synchronize();
+    return drop();
+  }
+  file_.begin_reading(fingerprint(cache.shape()), length_);
+  std::vector<std::byte> piece(static_cast<size_t>(largest_part(cache)));
+  for_each_part(cache, sequence, 0, [&](std::byte* memory, int64_t bytes) {
+    const auto part = std::span(piece).first(static_cast<size_t>(bytes));
+    file_.read(part);
+    cache.device().copy_in(memory, part);
+    cache.device().synchronize();
+  });
+  file_.end_reading();
   drop();
 }
 
 void Snapshot::drop() {
   memory_.reset();
+  file_ = SnapshotFile();
   bytes_ = length_ = 0;
 }
 

@@ -1,4 +1,5 @@
-// Copies of a sequence's state in host memory, for as long as it has none of the cache, or for others to begin from.
+// Copies of a sequence's state in host memory or in a file, for as long as it has none of the cache, or for others to
+// begin from.
 //
 // A copy holds the slot (recurrent state, records, convolution windows) and some of the sequence's pages, as bytes:
 // put back into any slot and any pages, the sequence goes on with the same bits.
@@ -6,10 +7,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 
 #include "cache/cache.h"
+#include "cache/snapshot_file.h"
 #include "ops/sequences.h"
 
 namespace nibble::cache {
@@ -28,19 +31,23 @@ void copy_in(const Cache& cache, const Sequence& sequence, int64_t first_page, s
 class Snapshot {
  public:
   Snapshot() = default;
-  // Both wait for the device. take() throws std::bad_alloc where the host has no memory; the sequence keeps what it
-  // has.
+  // All of these wait for the device. Into host memory: throws std::bad_alloc where there is none. Into a new file in a
+  // directory: throws std::runtime_error where it cannot be written. The sequence keeps what it has.
   void take(const Cache& cache, const Sequence& sequence);
-  // `sequence` has a slot and pages for length() positions; its length is set. The memory is given back.
+  void take_to_file(const Cache& cache, const Sequence& sequence, const std::filesystem::path& directory);
+  // `sequence` has a slot and pages for length() positions; its length is set. Memory and file are given back. Throws
+  // std::runtime_error where the file is not what was written: the sequence's state is then worth nothing.
   void put_back(const Cache& cache, Sequence& sequence);
   void drop();
 
   int64_t length() const { return length_; }  // positions
-  int64_t bytes() const { return bytes_; }
+  int64_t memory_bytes() const { return memory_ ? bytes_ : 0; }
+  int64_t file_bytes() const { return file_.is_open() ? bytes_ : 0; }
   static int64_t bytes_for(const Cache& cache, const Sequence& sequence);
 
  private:
   std::unique_ptr<std::byte[]> memory_;
+  SnapshotFile file_;
   int64_t bytes_ = 0, length_ = 0;
 };
 
@@ -50,12 +57,13 @@ void for_each_slot_part(const Cache& cache, int32_t slot, const Part& part) {
   const Shape& s = cache.shape();
   for (int64_t i = 0; i < s.kda_layers; ++i) {
     const Cache::KdaLayer layer = cache.kda(i);
+    const int64_t slots = layer.q_window.rows / (s.taps - 1);  // those of padding too
     for (const Rows& w : {layer.q_window, layer.k_window, layer.v_window}) {
       const int64_t bytes = (s.taps - 1) * w.stride * bytes_of(w.dtype);
       part(static_cast<std::byte*>(w.data) + slot * bytes, bytes);
     }
     for (const View1<float>& v : {layer.state, layer.records}) {
-      const int64_t bytes = v.size / cache.slots() * static_cast<int64_t>(sizeof(float));
+      const int64_t bytes = v.size / slots * static_cast<int64_t>(sizeof(float));
       part(reinterpret_cast<std::byte*>(v.data) + slot * bytes, bytes);
     }
   }

@@ -12,7 +12,6 @@
 #include <memory>
 
 #include "base/error.h"
-#include "base/read_bandwidth.h"
 #include "checkpoint/config.h"
 #include "cli/commands.h"
 #include "cli/common.h"
@@ -44,7 +43,7 @@ struct Row {
   double rate = 0.0;  // 0: no arrivals, the next as one ends
   traffic::RunResult result;
   traffic::Latencies latency;
-  double read_gb_per_s = 0.0;
+  Device::Peaks peaks;  // of this run
   double per_s(int64_t count) const { return static_cast<double>(count) / result.seconds; }
 };
 
@@ -88,7 +87,7 @@ void print_table_row(const Row& r) {
       "{:>7} {:>6} {:>8} {:>9.1f} {:>9.2f}  {:>8.1f} {:>8.1f} {:>8.1f}  {:>7.2f} {:>7.2f} {:>7.2f}  {:>7.2f} {:>7.2f}  "
       "{:>9.1f}\n",
       r.concurrency, rate_text(r), r.requests, r.per_s(r.result.output_tokens), r.per_s(r.requests), l.ttft.p50,
-      l.ttft.p90, l.ttft.p99, l.tpot.p50, l.tpot.p90, l.tpot.p99, l.itl.p50, l.itl.p99, r.read_gb_per_s));
+      l.ttft.p90, l.ttft.p99, l.tpot.p50, l.tpot.p90, l.tpot.p99, l.itl.p50, l.itl.p99, r.peaks.copy_gb_per_s));
 }
 
 ordered_json to_json(const Percentiles& p) {
@@ -117,7 +116,8 @@ ordered_json to_json(const ServeOptions& o, const Row& r, std::string_view devic
           {"tpot_ms", to_json(r.latency.tpot)},
           {"itl_ms", to_json(r.latency.itl)},
           {"e2e_ms", to_json(r.latency.e2e)},
-          {"read_gb_per_s", r.read_gb_per_s}};
+          {"read_gb_per_s", r.peaks.copy_gb_per_s},
+          {"matrix_tflops", r.peaks.matrix_tflops}};
 }
 
 // Over concurrency; over the rate, a line for each concurrency, where there are several rates.
@@ -145,7 +145,7 @@ std::string plot(const ServeOptions& o, const std::vector<Row>& rows, std::strin
     for (traffic::Series& s : chart->series) std::sort(s.points.begin(), s.points.end());
   }
   return traffic::to_svg(fmt::format("{} on {}; prompts {}, answers {} tokens; memory {:.0f} GB/s", o.model.model,
-                                     device, o.prompt, o.output, rows.back().read_gb_per_s),
+                                     device, o.prompt, o.output, rows.back().peaks.copy_gb_per_s),
                          {speed, times});
 }
 
@@ -186,7 +186,8 @@ void serve(const ServeOptions& o) {
   ProgressBar bar;
   options.progress = [&bar](std::string_view phase, int done, int total) { bar.update(phase, done, total); };
   Engine engine(options);
-  const int threads = open_device(o.model)->concurrency();
+  const auto device = open_device(o.model);
+  const int threads = device->concurrency();
   InterruptGuard interrupt;
   const auto stop = [&interrupt] { return interrupt.take(); };
   // Once through all that is touched for the first time: a few requests that are not counted.
@@ -195,7 +196,7 @@ void serve(const ServeOptions& o) {
   if (!o.json) print_table_head(o, engine.device(), threads);
   for (size_t i = 0; i < rows.size(); ++i) {
     Row& row = rows[i];
-    row.read_gb_per_s = measure_read_bandwidth(threads).gb_per_s;
+    row.peaks = device->measure_peaks();
     const std::string phase = fmt::format("{} at once", row.concurrency);
     row.result = traffic::run(
         engine, workloads[i], row.concurrency,
@@ -213,7 +214,7 @@ void serve(const ServeOptions& o) {
   }
 }
 
-void add_serve(CLI::App& bench) {
+void add_serve_bench(CLI::App& bench) {
   CLI::App* command = bench.add_subcommand("serve", "Put a made-up load on the engine and measure its latencies");
   const auto o = std::make_shared<ServeOptions>();
   add_model_options(*command, o->model, "bf16");
@@ -269,7 +270,7 @@ std::vector<std::string> list_entries(const std::string& list) {
 void add_bench(CLI::App& app) {
   CLI::App* bench = app.add_subcommand("bench", "What this machine does with a model");
   bench->require_subcommand(1);
-  add_serve(*bench);
+  add_serve_bench(*bench);
   add_bench_ops(*bench);
 }
 

@@ -2,7 +2,7 @@
 
 #include "cli/bench_ops.h"
 #include "fp4/format.h"
-#include "ops/certify/ragged.h"
+#include "ops/certify/steps.h"
 #include "ops/kda_rows.h"
 #include "ops/linear.h"
 #include "ops/moe_experts.h"

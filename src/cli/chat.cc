@@ -2,19 +2,17 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <memory>
+#include <optional>
+
 #include "base/error.h"
-#include "cli/answer.h"
+#include "cli/chat_model.h"
 #include "cli/commands.h"
-#include "cli/figures.h"
 #include "cli/line_reader.h"
 #include "cli/output.h"
 #include "cli/parse.h"
-#include "cli/prompt.h"
 #include "cli/run.h"
 #include "cli/sampling.h"
-#include "cli/session.h"
-#include "cli/terminal.h"
-#include "cli/writer.h"
 
 namespace nibble::cli {
 namespace {
@@ -24,6 +22,7 @@ struct Options {
   ChatOptions chat;
   Request request;
   std::string system;
+  std::string url, key;
 };
 
 constexpr std::string_view kHelp =
@@ -32,12 +31,9 @@ constexpr std::string_view kHelp =
     "/help   this list\n"
     "Ctrl-C stops an answer; at the prompt, twice leaves.\n";
 
-void note(std::string_view text) { fmt::print(stderr, "nibble: {}\n", text); }
-
 class Chat {
  public:
-  Chat(const Options& options, const EngineOptions& engine, text::RenderOptions render)
-      : options_(options), render_(std::move(render)), session_(engine) {
+  Chat(const Options& options, std::unique_ptr<ChatModel> model) : options_(options), model_(std::move(model)) {
     clear();
   }
 
@@ -50,11 +46,9 @@ class Chat {
   Next interrupted_at_prompt();
   Next take(const std::string& line);
   void turn(const std::string& line);
-  bool answer();
 
   const Options& options_;
-  text::RenderOptions render_;
-  Session session_;
+  std::unique_ptr<ChatModel> model_;
   InterruptGuard interrupt_;  // after loading: until then Ctrl-C ends the program
   LineReader lines_;
   Style style_{stdout};
@@ -72,8 +66,7 @@ void Chat::clear() {
 // 0 after /exit or the end of input; piped, 1 where a turn had no answer: nobody was there to see it.
 int Chat::run() {
   if (terminal_) {
-    print(fmt::format("{}{}, {} tokens of context. /help says what else there is.{}\n", style_.dim(),
-                      options_.model.model, session_.context(), style_.reset()));
+    print(fmt::format("{}{}. /help says what else there is.{}\n", style_.dim(), model_->name(), style_.reset()));
   }
   std::string line;
   while (true) {
@@ -124,64 +117,21 @@ Chat::Next Chat::take(const std::string& line) {
 // A turn that had no answer leaves no trace in the conversation.
 void Chat::turn(const std::string& line) {
   messages_.push_back({.role = text::Role::kUser, .content = {line}});
-  bool answered = false;
+  std::optional<text::Message> answer;
   try {
-    answered = answer();
+    answer = model_->answer(messages_, interrupt_);
   } catch (const Refusal& refusal) {  // text that is no UTF-8: the next line may be better
     note(one_line(refusal));
   }
-  if (answered) return;
+  if (answer) return messages_.push_back(std::move(*answer));
   messages_.pop_back();
   unanswered_ = true;
 }
 
-bool Chat::answer() {
-  const text::Prompt rendered = text::render(messages_, render_);
-  Request request = options_.request;
-  request.prompt = text::encode(rendered.segments, session_.tokenizer());
-  const auto size = static_cast<int64_t>(request.prompt.size());
-  if (size >= session_.context()) {
-    note(fmt::format(
-        "the context is full: the conversation has {} tokens with this line, of {}; /clear starts a new one", size,
-        session_.context()));
-    return false;
-  }
-  Figures figures(size);
-  ChatReader reader(session_.tokenizer(), rendered.channel, {});
-  AnswerWriter writer;
-  int64_t tokens = 0;
-  interrupt_.take();  // one that came between the line and here meant the line
-  const FinishReason finish = session_.run(
-      std::move(request),
-      [&](const Output& output) {
-        figures.add(static_cast<int64_t>(output.tokens.size()));
-        tokens += static_cast<int64_t>(output.tokens.size());
-        writer.write(reader.push(output));
-        return true;
-      },
-      [&] { return interrupt_.take(); });
-  writer.write(reader.finish());
-  writer.finish();
-  print("\n");
-  if (finish == FinishReason::kCancelled) note("stopped");
-  if (finish == FinishReason::kLength && size + tokens >= session_.context()) {
-    note(fmt::format("the context of {} tokens is full; /clear starts a new conversation", session_.context()));
-  }
-  if (options_.model.verbose) note(figures.line());
-  Answer answer = reader.answer(finish);
-  if (answer.tokens.empty()) return false;
-  messages_.push_back(
-      {.role = text::Role::kAssistant, .content = {std::move(answer.text)}, .reasoning = std::move(answer.reasoning)});
-  return true;
-}
-
 void chat(const Options& o) {
-  EngineOptions engine = engine_options(o.model);
-  text::RenderOptions render = render_options(o.chat, engine.model);
-  ProgressBar bar;
-  engine.progress = [&bar](std::string_view phase, int done, int total) { bar.update(phase, done, total); };
-  Chat conversation(o, engine, std::move(render));
-  bar.erase();
+  Chat conversation(
+      o, o.url.empty() ? load_chat_model(o.model, o.chat, o.request)
+                       : connect_chat_model({.url = o.url, .key = o.key, .model = o.model.model}, o.chat, o.request));
   if (const int code = conversation.run(); code != kDone) throw CLI::RuntimeError(code);
 }
 
@@ -193,6 +143,8 @@ void add_chat(CLI::App& app) {
   add_model_options(*command, o->model, "bf16");
   add_chat_options(*command, o->chat);
   command->add_option("--system-prompt", o->system, "What the system message says; -sys too");
+  command->add_option("--url", o->url, "Talk to a server of OpenAI's API instead; -m is then the name of its model");
+  command->add_option("--api-key", o->key, "Key for that server")->envname("NIBBLE_API_KEY");
   add_max_tokens_option(*command, o->request.max_tokens,
                         "Most tokens an answer may have (default: until the context is full)");
   add_sampling_options(*command, o->request.sampling);

@@ -16,6 +16,7 @@ void add_inspect(CLI::App& app);
 void add_ops(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_score(CLI::App& app);
+void add_serve(CLI::App& app);
 void add_synth(CLI::App& app);
 
 // Exit codes. A Refusal, and usage that cannot be read, is kRefused; any other exception is kFailed.

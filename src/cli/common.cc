@@ -12,12 +12,13 @@
 namespace nibble::cli {
 
 void add_device_options(CLI::App& command, ModelOptions& options) {
-  command.add_option("--device", options.device, "cpu, or auto for the best there is")
+  command.add_option("--device", options.device, "cpu, cuda, cuda:N, or auto for the best there is")
       ->envname("NIBBLE_DEVICE")
       ->capture_default_str();
   command.add_option("--isa", options.isa, "CPU kernels: portable, avx2 or avx512 (default: the best of the machine)")
       ->envname("NIBBLE_ISA");
-  command.add_option("--require", options.require, "Fail unless the kernels in use are these: avx2, avx512, cpu");
+  command.add_option("--require", options.require,
+                     "Fail unless the kernels in use are these: cuda, sm_90a, cpu, avx512, avx2");
   command
       .add_option_function<std::string>(
           "-t,--threads",
@@ -52,6 +53,8 @@ void add_model_options(CLI::App& command, ModelOptions& options, const char* pre
       ->check(CLI::IsMember({"bf16", "fp8", "mxfp4"}))
       ->capture_default_str();
   command.add_flag("--mlock", options.mlock, "Read the whole checkpoint on load and keep it in memory");
+  command.add_flag("--enforce-eager", options.eager,
+                   "On a GPU: no graphs; each step's kernels are launched one by one");
   command.add_flag("-v,--verbose", options.verbose, "Figures on stderr after each answer");
   add_device_options(command, options);
 }
@@ -76,7 +79,7 @@ std::filesystem::path model_directory(const ModelOptions& options) {
 }
 
 backend::DeviceOptions device_options(const ModelOptions& options) {
-  return {.device = options.device == "auto" ? "cpu" : options.device,
+  return {.device = options.device,
           .isa = options.isa,
           .threads = options.threads,
           .pinning = backend::parse_pinning(options.pinning)};
@@ -100,7 +103,7 @@ EngineOptions engine_options(const ModelOptions& options) {
   const std::filesystem::path directory = model_directory(options);
   open_device(options);  // for what it refuses, before a model is loaded
   return {.model = directory,
-          .device = options.device == "auto" ? "cpu" : options.device,
+          .device = options.device,
           .isa = options.isa,
           .threads = options.threads,
           .pinning = options.pinning,
@@ -109,6 +112,7 @@ EngineOptions engine_options(const ModelOptions& options) {
           .context = options.context,
           .max_sequences = 1,
           .precision = options.precision == "exact" ? Precision::kExact : Precision::kBf16,
+          .record_steps = !options.eager,
           .mla_form = options.mla_form,
           .progress = {}};
 }

@@ -33,6 +33,7 @@ struct ModelOptions {
   std::string dense = "bf16";    // what bf16 projections become on load
   bool mlock = false;
   int64_t context = 0;  // 0: what the model allows
+  bool eager = false;   // no graphs
   bool verbose = false;
 };
 

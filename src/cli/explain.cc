@@ -37,15 +37,20 @@ struct Options {
   bool json = false;
 };
 
-Decision explain_pinning(const ModelOptions& o) {
+Decision explain_threads(const ModelOptions& o, const Device& device) {
   const bool pinned = !backend::pinned_processors(device_options(o)).empty();
-  return {.name = "pinned",
-          .value = pinned ? "yes" : "no",
-          .how = o.pinning == "auto" ? "auto" : "set",
-          .why = o.pinning != "auto" ? "--pin " + o.pinning
-                 : pinned            ? "several NUMA nodes, and a thread a core"
-                 : o.threads != 0    ? "--threads leaves room for others"
-                                     : "one NUMA node"};
+  Decision pinning{.name = "pinned",
+                   .value = pinned ? "yes" : "no",
+                   .how = o.pinning == "auto" ? "auto" : "set",
+                   .why = o.pinning != "auto" ? "--pin " + o.pinning
+                          : pinned            ? "several NUMA nodes, and a thread a core"
+                          : o.threads != 0    ? "--threads leaves room for others"
+                                              : "one NUMA node"};
+  return {.name = "threads",
+          .value = std::to_string(device.concurrency()),
+          .how = o.threads == 0 ? "auto" : "set",
+          .why = o.threads == 0 ? "one a physical core that this process may use" : "--threads",
+          .parts = {pinning}};
 }
 
 Decision explain_device(const ModelOptions& o, const Device& device) {
@@ -68,16 +73,19 @@ Decision explain_device(const ModelOptions& o, const Device& device) {
                            .value = o.require.empty() ? "nothing" : o.require,
                            .how = o.require.empty() ? "off" : "require",
                            .why = o.require.empty() ? "any of the above would do" : "anything else would be refused"});
+  const std::string kind = name.substr(0, name.find(' '));
+  if (kind != "cpu") kernels.why = "the device's architecture";
   return {.name = "device",
-          .value = "cpu",
+          .value = kind,
           .how = o.device == "auto" ? "auto" : "set",
-          .why = o.device == "auto" ? "the only device of this build" : "--device",
-          .parts = {kernels,
-                    {.name = "threads",
-                     .value = std::to_string(device.concurrency()),
-                     .how = o.threads == 0 ? "auto" : "set",
-                     .why = o.threads == 0 ? "one a physical core that this process may use" : "--threads"},
-                    explain_pinning(o)}};
+          .why = o.device != "auto" ? "--device"
+                 : kind == "cpu"    ? "no other that this build has kernels for"
+                                    : device.description(),
+          .parts = {kernels, kind == "cpu" ? explain_threads(o, device)
+                                           : Decision{.name = "memory",
+                                                      .value = with_commas(device.available_memory()) + " bytes",
+                                                      .how = "fixed",
+                                                      .why = "free on " + device.description()}}};
 }
 
 // Why a part is what it is: the tensors' names and dtypes decide, never a list in the config.
@@ -133,11 +141,11 @@ Decision explain_arithmetic(const ModelOptions& o) {
                      .why = "prompts, single tokens and drafts are the same bits (docs/adr/0002)"}}};
 }
 
-Decision explain_cache(const Options& o, const Checkpoint& c) {
+Decision explain_cache(const Options& o, const Device& device, const Checkpoint& c) {
   const checkpoint::Config& f = c.config();
   const cache::Shape shape =
       plan::cache_shape(f, /*ranks=*/1, o.model.precision == "exact" ? DType::kF32 : DType::kBf16);
-  const int64_t available = engine::available_memory();
+  const int64_t available = device.available_memory();
   const engine::Capacity capacity = engine::plan_capacity({.context = o.model.context,
                                                            .model_context = f.max_position_embeddings,
                                                            .sequences = o.sequences,
@@ -206,7 +214,7 @@ Decision explain(const Options& o) {
                              f.kda_layers(), f.mla_layers(), f.first_k_dense_replace,
                              f.num_hidden_layers - f.first_k_dense_replace, f.num_experts, f.num_experts_per_token),
           .parts = {explain_device(o.model, *device), explain_weights(c), explain_arithmetic(o.model),
-                    explain_cache(o, c), explain_text(o.model, c)}};
+                    explain_cache(o, *device, c), explain_text(o.model, c)}};
 }
 
 void print_tree(const Decision& d, const std::string& first, const std::string& rest) {

@@ -12,6 +12,7 @@
 #include "cli/session.h"
 #include "cli/terminal.h"
 #include "cli/writer.h"
+#include "constrain/chat_format.h"
 
 namespace nibble::cli {
 namespace {
@@ -55,17 +56,19 @@ Answer complete(Session& session, const Request& request, bool stream, Figures& 
 }
 
 Answer reply(Session& session, Request request, text::Channel channel, bool stream, Figures& figures) {
-  ChatReader reader(session.tokenizer(), channel, std::exchange(request.stop_strings, {}));
+  text::ChatReader reader(session.tokenizer(), channel, std::exchange(request.stop_strings, {}));
   AnswerWriter writer;
+  std::vector<int32_t> tokens;
   const FinishReason finish = session.run(std::move(request), [&](const Output& output) {
     figures.add(static_cast<int64_t>(output.tokens.size()));
-    const auto& events = reader.push(output);
+    tokens.insert(tokens.end(), output.tokens.begin(), output.tokens.end());
+    const auto& events = reader.push(output.tokens);
     if (stream) writer.write(events);
     return !reader.stopped();
   });
   const auto& rest = reader.finish();
   if (stream) writer.write(rest), writer.finish();
-  return reader.answer(finish);
+  return chat_answer(reader, std::move(tokens), finish);
 }
 
 void generate(const Options& o) {
@@ -80,6 +83,9 @@ void generate(const Options& o) {
   check_prompt(prompt.ids, session.vocabulary(), session.context());
   Request request = o.request;
   request.prompt = std::move(prompt.ids);
+  if (source.chat && request.constraint.kind == Constraint::Kind::kNone) {
+    request.constraint = constrain::constraint_of(source.chat->options.response_format);
+  }
   const bool chat = source.chat.has_value() || prompt.channel != text::Channel::kNone;
   Figures figures(static_cast<int64_t>(request.prompt.size()));
   const Answer answer = chat ? reply(session, std::move(request), prompt.channel, !o.json, figures)
@@ -98,12 +104,15 @@ void add_generate(CLI::App& app) {
   add_prompt_options(*command, o->prompt, /*chat=*/true);
   add_chat_options(*command, o->chat);
   add_max_tokens_option(*command, o->request.max_tokens,
-                        "Most tokens to generate (default: until the model stops or the context is full)");
+                        "Most tokens to generate (default, and -1: until the model stops or the context is full)");
   add_sampling_options(*command, o->request.sampling);
+  add_constraint_options(*command, o->request.constraint);
   command
       ->add_option("--stop,-r,--reverse-prompt", o->request.stop_strings, "Text that ends the answer; may be repeated")
       ->type_name("TEXT")
       ->allow_extra_args(false);
+  command->add_option("--system-prompt", o->prompt.system,
+                      "What a system message says, before --chat or around -p and -f; -sys too");
   command->add_flag("--ignore-eos", o->request.ignore_eos, "Go on where the model would stop");
   command->add_flag("--json", o->json, "Print one JSON object at the end");
   command->callback([o] { generate(*o); });

@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "backend/device_name.h"
 #include "backend/open_device.h"
 #include "base/error.h"
 #include "cli/certified.h"
@@ -93,12 +94,15 @@ void certify(const Options& o) {
   if (!o.device.isa.empty() || !o.device.require.empty()) {
     devices.push_back(open_device(o.device));
   } else {
+    const std::string kind = backend::parse_device(o.device.device).kind;
     for (const backend::KernelSet& set : backend::kernel_sets()) {
-      if (!set.available) continue;
+      if (!set.available || (kind != "auto" && set.device != kind)) continue;
       ModelOptions with = o.device;
-      with.isa = set.isa;
+      if (kind == "auto") with.device = set.device;
+      if (set.device == "cpu") with.isa = set.isa;
       devices.push_back(open_device(with));
     }
+    if (devices.empty()) open_device(o.device);  // for what it refuses
   }
   bool passed = true;
   ordered_json rows = ordered_json::array();

@@ -8,12 +8,12 @@
 
 #include "backend/open_device.h"
 #include "base/error.h"
+#include "base/host_memory.h"
 #include "base/read_bandwidth.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/output.h"
 #include "cli/parse.h"
-#include "engine/capacity.h"
 #include "plan/bounds.h"
 
 namespace nibble::cli {
@@ -77,7 +77,7 @@ Plan make_plan(const PlanOptions& o) {
   Plan p{.f = footprint_of(o), .source = o.model.empty() ? o.config : o.model, .contexts = {}};
   p.contexts = contexts_of(o, p.f.config.max_position_embeddings);
   p.memory_given = o.memory > 0;
-  p.memory = o.memory > 0 ? o.memory : engine::available_memory();
+  p.memory = o.memory > 0 ? o.memory : available_host_memory();
   if (o.bandwidth) {
     p.gb_per_s = *o.bandwidth;
   } else {

@@ -18,6 +18,24 @@ namespace {
       {.what = "the prompt", .seen = seen, .rule = "it comes from one of " + flags, .fix = "-p \"some text\""});
 }
 
+void add_system_prompt(const std::string& system, const std::string& flag, const text::RenderOptions& defaults,
+                       PromptSource& source) {
+  const auto refuse = [&](const char* seen, const char* rule) {
+    throw Refusal({.what = "--system-prompt", .seen = seen, .rule = rule, .fix = "-p \"some text\" beside it"});
+  };
+  if (flag == "--tokens" || flag == "--tokens-file") {
+    refuse("token ids beside it", "ids are the whole prompt, and nothing is put around them");
+  }
+  if (!source.chat) {
+    source.chat = text::ChatRequest{{{.role = text::Role::kUser, .content = {source.text}}}, defaults};
+  }
+  std::vector<text::Message>& messages = source.chat->messages;
+  if (!messages.empty() && messages.front().role == text::Role::kSystem) {
+    refuse("a system message in --chat", "a chat has one of them at its beginning");
+  }
+  messages.insert(messages.begin(), {.role = text::Role::kSystem, .content = {system}});
+}
+
 }  // namespace
 
 void add_prompt_options(CLI::App& command, PromptOptions& options, bool chat) {
@@ -83,6 +101,7 @@ PromptSource read_prompt(const PromptOptions& options, const text::RenderOptions
   } else {
     source.chat = text::parse_chat(options.chat == "-" ? read_file("--chat", "-") : options.chat, defaults);
   }
+  if (!options.system.empty()) add_system_prompt(options.system, flag, defaults, source);
   return source;
 }
 

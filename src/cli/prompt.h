@@ -19,6 +19,7 @@ namespace nibble::cli {
 
 struct PromptOptions {
   std::string text, file, tokens, tokens_file, chat;
+  std::string system;               // of --system-prompt, where there is such a flag
   std::vector<CLI::Option*> given;  // the flags above, to know which were typed
 };
 
@@ -40,7 +41,8 @@ struct PromptSource {
   std::vector<int32_t> ids;               // of --tokens and --tokens-file
   std::optional<text::ChatRequest> chat;  // of --chat
 };
-// Refuses none or several, files that cannot be read, bad ids and bad JSON.
+// A system prompt comes before the messages of a chat, and makes one of a text. Refuses none or several, files that
+// cannot be read, bad ids and bad JSON.
 PromptSource read_prompt(const PromptOptions& options, const text::RenderOptions& defaults);
 
 struct Prompt {

@@ -79,6 +79,7 @@ void add_commands(CLI::App& app) {
       "Exit codes: 0 done, 1 failed while running, 2 refused.");
   app.set_version_flag("--version", version);
   add_chat(app);
+  add_serve(app);
   add_generate(app);
   add_score(app);
   add_eval(app);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "cli/common.h"
 #include "cli/parse.h"
 
 namespace nibble::cli {
@@ -75,17 +76,47 @@ void add_sampling_options(CLI::App& command, SamplingParams& s) {
       ->allow_extra_args(false);
 }
 
+void add_constraint_options(CLI::App& command, Constraint& constraint) {
+  const auto set = [&constraint](const char* flag, Constraint::Kind kind, std::string text) {
+    if (constraint.kind != Constraint::Kind::kNone) {
+      throw Refusal({.what = flag,
+                     .seen = fmt::format("beside {}", name_of(constraint.kind)),
+                     .rule = "an answer has one form",
+                     .fix = "one of --json-schema, --json-object and --regex"});
+    }
+    constraint = {.kind = kind, .text = std::move(text)};
+  };
+  command
+      .add_option_function<std::string>(
+          "-j,--json-schema",
+          [=](const std::string& text) {
+            const size_t first = text.find_first_not_of(" \t\r\n");
+            const bool is_schema = first != text.npos && text[first] == '{';
+            const std::string path = text.starts_with('@') ? text.substr(1) : text;
+            set("--json-schema", Constraint::Kind::kJsonSchema, is_schema ? text : read_file("--json-schema", path));
+          },
+          "The answer is JSON that fits this schema: its text or its file; - is stdin")
+      ->type_name("SCHEMA");
+  command.add_flag_callback(
+      "--json-object", [=] { set("--json-object", Constraint::Kind::kJson, ""); }, "The answer is a JSON object");
+  command
+      .add_option_function<std::string>(
+          "--regex", [=](const std::string& text) { set("--regex", Constraint::Kind::kRegex, text); },
+          "The answer is what this regular expression matches")
+      ->type_name("PATTERN");
+}
+
 void add_max_tokens_option(CLI::App& command, int64_t& tokens, const char* what) {
   command
       .add_option_function<std::string>(
           "-n,--max-tokens,--predict,--n-predict",
           [&tokens](const std::string& text) {
-            tokens = parse_count("-n", text);
-            if (tokens > 0) return;
+            tokens = text == "-1" ? 0 : parse_count("-n", text);  // -1: as llama.cpp has it
+            if (tokens > 0 || text == "-1") return;
             throw Refusal({.what = "-n 0",
                            .seen = "no tokens",
                            .rule = "an answer has one token at least",
-                           .fix = "-n 128, or no -n to go on until the model stops"});
+                           .fix = "-n 128, or -n -1 to go on until the model stops"});
           },
           what)
       ->type_name("N");

@@ -2,8 +2,6 @@
 
 #include <stdexcept>
 
-#include "engine/validate.h"
-
 namespace nibble::cli {
 
 Session::Session(const EngineOptions& options)
@@ -13,7 +11,7 @@ Session::Session(const EngineOptions& options)
 
 FinishReason Session::run(Request request, const std::function<bool(const Output&)>& each,
                           const std::function<bool()>& stop) {
-  engine::validate(request, loaded_.facts);
+  loaded_.prepare(request);
   constexpr Engine::Id kOnly = 1;
   Output output;
   bool news = false;

@@ -9,6 +9,8 @@
 #include <new>
 
 #include "base/arena.h"
+#include "base/host_memory.h"
+#include "base/read_bandwidth.h"
 #include "ops/kernel_table.h"
 
 namespace nibble::cpu {
@@ -30,6 +32,10 @@ void want_huge_pages([[maybe_unused]] std::byte* memory, [[maybe_unused]] size_t
 CpuDevice::CpuDevice(const ops::KernelTable& kernels, int threads, const std::vector<int>& processors)
     : kernels_(kernels), pool_(threads, processors), name_(std::string("cpu ") + kernels.name) {}
 
+std::string CpuDevice::description() const { return std::to_string(pool_.size()) + " threads"; }
+
+int64_t CpuDevice::available_memory() const { return available_host_memory(); }
+
 std::byte* CpuDevice::allocate(size_t bytes) {
   auto* memory = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{Arena::kAlignment}));
   want_huge_pages(memory, bytes);
@@ -50,5 +56,7 @@ void CpuDevice::copy_out(std::span<std::byte> host, const std::byte* from) {
 }
 
 void CpuDevice::fill_zero(std::byte* memory, size_t bytes) { std::memset(memory, 0, bytes); }
+
+Device::Peaks CpuDevice::measure_peaks() { return {.copy_gb_per_s = measure_read_bandwidth(pool_.size()).gb_per_s}; }
 
 }  // namespace nibble::cpu

@@ -17,6 +17,9 @@ class CpuDevice final : public Device {
   std::string_view name() const override { return name_; }
   const ops::KernelTable& kernels() const override { return kernels_; }
   int concurrency() const override { return pool_.size(); }
+  std::string description() const override;
+  int64_t available_memory() const override;
+  bool shares_host_memory() const override { return true; }
 
   std::byte* allocate(size_t bytes) override;  // poisoned where NIBBLE_CHECKS is on
   void release(std::byte* memory) noexcept override;
@@ -26,6 +29,7 @@ class CpuDevice final : public Device {
   void copy_out(std::span<std::byte> host, const std::byte* from) override;
   void fill_zero(std::byte* memory, size_t bytes) override;
   void synchronize() override {}
+  Peaks measure_peaks() override;
 
   [[gnu::always_inline]] ThreadPool& pool() { return pool_; }
 

@@ -1,7 +1,6 @@
 #include "engine/capacity.h"
 
 #include <algorithm>
-#include <fstream>
 #include <string>
 
 #include "base/error.h"
@@ -53,17 +52,6 @@ Capacity plan_capacity(const CapacityRequest& r, const cache::Shape& shape) {
   return {.context = context,
           .pages = std::min(fitting, kept * r.sequences * cache::pages_of(context)),
           .checkpoints = checkpoints};
-}
-
-int64_t available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string key, unit;
-  int64_t kib = 0;
-  while (file >> key >> kib) {
-    std::getline(file, unit);
-    if (key == "MemAvailable:") return kib * 1024;
-  }
-  return int64_t{4} << 30;  // a machine that does not say: a laptop's worth
 }
 
 }  // namespace nibble::engine

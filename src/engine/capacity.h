@@ -14,7 +14,7 @@ struct CapacityRequest {
   int64_t sequences = 0;         // at once
   int64_t cache_bytes = 0;       // wanted for the whole cache; 0: what fits in half of `available`
   int64_t checkpoint_bytes = 0;  // of these, for checkpoints; -1: up to a quarter, as far as `context` leaves room
-  int64_t available_bytes = 0;   // free memory of the machine
+  int64_t available_bytes = 0;   // free memory of the device
 };
 
 struct Capacity {
@@ -25,8 +25,5 @@ struct Capacity {
 
 // Throws Refusal where not even one sequence fits.
 Capacity plan_capacity(const CapacityRequest& request, const cache::Shape& shape);
-
-// What the kernel says it could give without swapping.
-int64_t available_memory();
 
 }  // namespace nibble::engine

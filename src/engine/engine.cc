@@ -9,7 +9,6 @@
 
 #include "engine/load.h"
 #include "engine/step_loop.h"
-#include "engine/validate.h"
 
 namespace nibble {
 namespace {
@@ -22,6 +21,11 @@ struct Submission {
 struct Cancellation {
   Engine::Id id;
 };
+struct Hold {
+  Engine::Id id;
+  bool held;
+};
+using Message = std::variant<Submission, Cancellation, Hold>;
 
 }  // namespace
 
@@ -34,7 +38,7 @@ struct Engine::Impl {
     thread = std::thread([this] { run(); });
   }
 
-  void post(std::variant<Submission, Cancellation> message) {
+  void post(Message message) {
     {
       const std::lock_guard lock(mutex);
       mailbox.push_back(std::move(message));
@@ -44,12 +48,18 @@ struct Engine::Impl {
 
   // The engine's thread: takes its mail between steps, sleeps while there is neither mail nor work.
   void run() {
-    std::vector<std::variant<Submission, Cancellation>> mail;
+    std::vector<Message> mail;
     bool busy = false;
     while (true) {
       {
         std::unique_lock lock(mutex);
-        wake.wait(lock, [&] { return busy || stopping || !mailbox.empty(); });
+        const auto news = [&] { return busy || stopping || !mailbox.empty(); };
+        const auto deadline = busy ? std::nullopt : loop.next_deadline();  // of those that are held
+        if (deadline) {
+          wake.wait_until(lock, *deadline, news);
+        } else {
+          wake.wait(lock, news);
+        }
         if (stopping) break;
         mail.swap(mailbox);
       }
@@ -62,11 +72,14 @@ struct Engine::Impl {
     loop.cancel_all();
   }
 
-  void take(std::variant<Submission, Cancellation>& message) {
+  void take(Message& message) {
     if (auto* s = std::get_if<Submission>(&message)) {
       loop.submit(s->id, std::move(s->request), std::move(s->callback));
+    } else if (const auto* c = std::get_if<Cancellation>(&message)) {
+      loop.cancel(c->id);
     } else {
-      loop.cancel(std::get<Cancellation>(message).id);
+      const Hold& hold = std::get<Hold>(message);
+      loop.hold(hold.id, hold.held);
     }
   }
 
@@ -81,7 +94,7 @@ struct Engine::Impl {
 
   std::mutex mutex;  // guards what follows
   std::condition_variable wake;
-  std::vector<std::variant<Submission, Cancellation>> mailbox;
+  std::vector<Message> mailbox;
   bool stopping = false;
   EngineStats published;
   Id next_id = 1;
@@ -113,7 +126,7 @@ Engine::~Engine() {
 }
 
 Engine::Id Engine::submit(Request request, Callback callback) {
-  engine::validate(request, impl_->loaded.facts);
+  impl_->loaded.prepare(request);
   Id id = 0;
   {
     const std::lock_guard lock(impl_->mutex);
@@ -124,6 +137,8 @@ Engine::Id Engine::submit(Request request, Callback callback) {
 }
 
 void Engine::cancel(Id id) { impl_->post(Cancellation{id}); }
+void Engine::suspend(Id id) { impl_->post(Hold{id, true}); }
+void Engine::resume(Id id) { impl_->post(Hold{id, false}); }
 
 std::vector<Output> Engine::run(Request request) {
   std::mutex mutex;

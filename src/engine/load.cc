@@ -4,7 +4,8 @@
 
 #include "backend/open_device.h"
 #include "base/error.h"
-#include "engine/capacity.h"
+#include "cache/snapshot_file.h"
+#include "engine/memory_plan.h"
 #include "engine/validate.h"
 
 namespace nibble::engine {
@@ -13,15 +14,6 @@ namespace {
 std::function<void(int, int)> phase(const EngineOptions& options, std::string_view name) {
   if (!options.progress) return {};
   return [progress = options.progress, name](int done, int total) { progress(name, done, total); };
-}
-
-ops::MlaForm parse_mla_form(const std::string& name) {
-  if (name == "absorbed") return ops::MlaForm::kAbsorbed;
-  if (name == "expanded") return ops::MlaForm::kExpanded;
-  throw Refusal({.what = "mla_form " + name,
-                 .seen = "\"" + name + "\"",
-                 .rule = "latent attention is computed absorbed (less memory traffic) or expanded (as published)",
-                 .fix = "absorbed or expanded"});
 }
 
 fp4::WeightFormat parse_dense(const std::string& name) {
@@ -50,6 +42,19 @@ void check_interval(int64_t tokens) {
                  .fix = "64, 128, and so on"});
 }
 
+// A file is made and removed again: better now than when memory is short.
+void check_suspend_directory(const std::filesystem::path& directory) {
+  if (directory.empty()) return;
+  try {
+    cache::SnapshotFile::create(directory);
+  } catch (const std::runtime_error& error) {
+    throw Refusal({.what = "suspend_directory " + directory.string(),
+                   .seen = error.what(),
+                   .rule = "a directory in which files can be made, for requests that have to make way",
+                   .fix = "a directory on a disk with room, or none"});
+  }
+}
+
 ModelFacts gather_facts(const checkpoint::Config& config, const text::Tokenizer& tokenizer) {
   ModelFacts facts;
   facts.vocabulary = config.vocab_size;
@@ -71,14 +76,20 @@ ModelFacts gather_facts(const checkpoint::Config& config, const text::Tokenizer&
 // The options that need no checkpoint are checked before one is opened.
 std::unique_ptr<Device> open_device(const EngineOptions& options) {
   parse_mla_form(options.mla_form);
-  parse_dense(options.dense);
   check_count("max_sequences", options.max_sequences, 4096);
   check_count("step_tokens", options.step_tokens, 65536);
   check_interval(options.checkpoint_interval);
+  check_suspend_directory(options.suspend_directory);
+  parse_dense(options.dense);
   return backend::open_device({.device = options.device,
                                .isa = options.isa,
                                .threads = options.threads,
                                .pinning = backend::parse_pinning(options.pinning)});
+}
+
+model::K3 load_model(const EngineOptions& options, const checkpoint::Checkpoint& checkpoint, Device& device) {
+  check_memory(options, checkpoint, device);
+  return model::K3::load(checkpoint, device, {.dense = parse_dense(options.dense), .progress = phase(options, "load")});
 }
 
 }  // namespace
@@ -87,42 +98,22 @@ LoadedModel::LoadedModel(const EngineOptions& options)
     : device(open_device(options)),
       checkpoint(checkpoint::Checkpoint::open(options.model, {.progress = phase(options, "open")})),
       tokenizer(text::Tokenizer::load(options.model, checkpoint.config().vocab_size)),
-      model(model::K3::load(checkpoint, *device,
-                            {.dense = parse_dense(options.dense), .progress = phase(options, "load")})),
-      facts(gather_facts(checkpoint.config(), tokenizer)) {
+      model(load_model(options, checkpoint, *device)),
+      facts(gather_facts(checkpoint.config(), tokenizer)),
+      constraints(tokenizer, facts.stop_ids) {
   if (options.mlock) checkpoint.lock(phase(options, "lock"));
 }
 
+void LoadedModel::prepare(Request& request) {
+  validate(request, facts);
+  if (request.constraint.kind == Constraint::Kind::kNone) return;
+  request.token_mask = constraints.compile(request.constraint, text::channel_of(request.prompt, tokenizer));
+}
+
 std::unique_ptr<Runner> make_runner(const EngineOptions& options, LoadedModel& loaded, int64_t sampled_rows) {
-  const checkpoint::Config& config = loaded.checkpoint.config();
-  const DType dtype = options.precision == Precision::kExact ? DType::kF32 : DType::kBf16;
-  const Capacity capacity = plan_capacity({.context = options.context,
-                                           .model_context = config.max_position_embeddings,
-                                           .sequences = options.max_sequences,
-                                           .cache_bytes = options.cache_bytes,
-                                           .checkpoint_bytes = options.checkpoint_bytes,
-                                           .available_bytes = available_memory()},
-                                          loaded.model.cache_shape(dtype));
-  loaded.facts.context = capacity.context;
-  const int64_t bias = config.vocab_size + kMaxLogitBias + 2 * kMaxStopIds;  // entries a sequence
-  // Logits of whole chunks, for who wants those of prompts, as far as they take little memory.
-  constexpr int64_t kLogitBytes = int64_t{32} << 20;
-  const int64_t chunk = std::min(options.step_tokens, kLogitBytes / (config.vocab_size * 4));
-  const cache::Shape shape = loaded.model.cache_shape(dtype);
-  const int64_t cache_bytes = capacity.pages * shape.bytes_per_page() + options.max_sequences * shape.bytes_per_slot();
-  return std::make_unique<Runner>(
-      *loaded.device, loaded.model,
-      RunnerOptions{.limits = {.rows = std::max(options.step_tokens, options.max_sequences),
-                               .sequences = options.max_sequences,
-                               .sampled = std::max({sampled_rows, options.max_sequences, chunk}),
-                               .positions = capacity.context},
-                    .pages = capacity.pages,
-                    .dtype = dtype,
-                    .mla_form = parse_mla_form(options.mla_form),
-                    .max_bias = options.max_sequences * bias,
-                    .checkpoints = capacity.checkpoints,
-                    .checkpoint_interval = options.checkpoint_interval,
-                    .suspended_bytes = options.suspended_bytes >= 0 ? options.suspended_bytes : cache_bytes / 2});
+  const RunnerPlan plan = plan_runner(options, loaded.model, loaded.device->available_memory(), sampled_rows);
+  loaded.facts.context = plan.context;
+  return std::make_unique<Runner>(*loaded.device, loaded.model, plan.options);
 }
 
 }  // namespace nibble::engine

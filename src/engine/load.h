@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "checkpoint/checkpoint.h"
+#include "constrain/compiler.h"
 #include "engine/request_state.h"
 #include "engine/runner.h"
 #include "model/k3.h"
@@ -24,6 +25,10 @@ struct LoadedModel {
   text::Tokenizer tokenizer;
   model::K3 model;
   ModelFacts facts;  // the context is known once there is a runner
+  constrain::Compiler constraints;
+
+  // Refuses what the request may not be (validate.h) and compiles its constraint to its token_mask. From any thread.
+  void prepare(Request& request);
 };
 
 // Takes the memory that steps need. Throws Refusal. `loaded` must outlive the runner; sets its facts.context.

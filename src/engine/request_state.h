@@ -66,10 +66,11 @@ struct Completion {
   std::vector<float> bias_values;
   size_t bias_early = 0, bias_always = 0;  // how many of them hold before min_tokens, and after
   std::unique_ptr<TokenMask> mask;         // its bans go behind them, anew for each token
+  std::string mask_error;                  // what it threw: the end of this completion, and of no other
 
   text::StopStrings stops;
   text::Utf8Stream characters;
-  bool cancelled = false;
+  bool held = false;  // by who asked for it: does not start or go on until released
 
   Completion(RequestState& owner, int32_t choice, SeenTokens seen_tokens);
   int64_t generated() const { return static_cast<int64_t>(tokens.size()) - prompt_size; }

@@ -1,6 +1,7 @@
 #include "engine/runner.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/error.h"
 
@@ -10,18 +11,17 @@ namespace {
 size_t rounded(size_t bytes) { return (bytes + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment; }
 
 // Everything forward() and sample() stage in one step, each array rounded up.
-size_t staging_bytes(const RunnerOptions& o) {
-  const int64_t pages = (o.limits.positions + ops::kPageTokens - 1) / ops::kPageTokens;
+size_t staging_bytes(const model::StepLimits& limits, int64_t max_bias) {
   const auto ints = [](int64_t n) { return rounded(static_cast<size_t>(n) * sizeof(int32_t)); };
-  return 2 * ints(o.limits.rows) + ints(o.limits.sequences + 1) + 2 * ints(o.limits.sequences) +
-         ints(o.limits.sequences * pages) + ints(o.limits.sampled) +
-         rounded(static_cast<size_t>(o.limits.sampled) * sizeof(ops::SampleRow)) + 4 * ints(o.max_bias);
+  return 2 * ints(limits.rows) + ints(limits.sequences + 1) + 2 * ints(limits.sequences) +
+         ints(limits.sequences * cache::pages_of(limits.positions)) + ints(limits.sampled) +
+         rounded(static_cast<size_t>(limits.sampled) * sizeof(ops::SampleRow)) + 4 * ints(max_bias);
 }
 
 // The sampler's own outputs and scratch share the arena with the logits it reads.
-size_t sampling_bytes(const Device& device, const RunnerOptions& o, int64_t vocabulary) {
+size_t sampling_bytes(const Device& device, const model::StepLimits& limits, int64_t vocabulary) {
   return rounded(ops::sample_scratch_bytes(device, vocabulary)) +
-         2 * rounded(static_cast<size_t>(o.limits.sampled) * sizeof(int32_t));
+         2 * rounded(static_cast<size_t>(limits.sampled) * sizeof(int32_t));
 }
 
 // The sequences of a step, counted.
@@ -44,6 +44,39 @@ Counts count(std::span<const SequenceRows> batch) {
   return out;
 }
 
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// The steps that are recorded: of so many sequences at most. Beyond, enqueueing is no longer what takes the time.
+constexpr int64_t kMostRecorded = 64;
+
+// The exponent of the smallest power of two that is not below n >= 1.
+int64_t log2_up(int64_t n) {
+  int64_t out = 0;
+  while ((int64_t{1} << out) < n) ++out;
+  return out;
+}
+
+bool records(const Device& device, const RunnerOptions& o) { return o.record_steps && device.records(); }
+
+// Padding of the largest recorded step, which is up to half of it less one.
+int64_t padding_rows(const Device& device, const RunnerOptions& o) {
+  if (!records(device, o)) return 0;
+  const int64_t largest = int64_t{1} << log2_up(std::min(kMostRecorded, o.limits.sequences));
+  return std::max<int64_t>(0, largest / 2 - 1);
+}
+
+// The limits with room for padding.
+model::StepLimits with_padding(const Device& device, const RunnerOptions& o) {
+  const int64_t padding = padding_rows(device, o);
+  model::StepLimits limits = o.limits;
+  limits.rows = std::max(limits.rows, limits.sequences + padding);
+  limits.sampled = std::max(limits.sampled, limits.sequences + padding);
+  limits.sequences += padding;
+  return limits;
+}
+
 template <class T>
 void append(std::span<T> to, size_t& at, std::span<const T> from) {
   std::copy(from.begin(), from.end(), to.begin() + static_cast<int64_t>(at));
@@ -52,20 +85,37 @@ void append(std::span<T> to, size_t& at, std::span<const T> from) {
 
 }  // namespace
 
+int64_t Runner::step_bytes(const Device& device, const model::K3& model, const RunnerOptions& options) {
+  const model::StepLimits limits = with_padding(device, options);
+  const cache::Shape shape = model.cache_shape(options.dtype);
+  const int64_t padding = padding_rows(device, options) * (shape.bytes_per_page() + shape.bytes_per_slot());
+  return static_cast<int64_t>(model::step_arena_bytes(model, device, options.dtype, limits) +
+                              sampling_bytes(device, limits, model.config().vocab_size) +
+                              staging_bytes(limits, options.max_bias)) +
+         padding;
+}
+
 Runner::Runner(Device& device, const model::K3& model, const RunnerOptions& options)
     : device_(device),
       model_(model),
       options_(options),
-      cache_(device, model.cache_shape(options.dtype), options.pages, options.limits.sequences),
-      arena_memory_(device, model::step_arena_bytes(model, device, options.dtype, options.limits) +
-                                sampling_bytes(device, options, model.config().vocab_size)),
-      staging_memory_(device, staging_bytes(options)),
+      limits_(with_padding(device, options)),
+      cache_(device, model.cache_shape(options.dtype), options.pages, options.limits.sequences,
+             padding_rows(device, options)),
+      arena_memory_(device, model::step_arena_bytes(model, device, options.dtype, limits_) +
+                                sampling_bytes(device, limits_, model.config().vocab_size)),
+      staging_memory_(device, staging_bytes(limits_, options.max_bias)),
       arena_(arena_memory_.data(), arena_memory_.size()),
       staging_host_(staging_memory_.size()),
-      host_logits_(static_cast<size_t>(options.limits.sampled * model.config().vocab_size)),
-      host_ids_(static_cast<size_t>(options.limits.sampled)),
+      host_logits_(static_cast<size_t>(limits_.sampled * model.config().vocab_size)),
+      host_ids_(static_cast<size_t>(limits_.sampled)),
       host_status_(host_ids_.size()),
-      samples_(host_ids_.size()) {}
+      samples_(host_ids_.size()) {
+  if (!records(device, options)) return;
+  recorded_.resize(static_cast<size_t>(log2_up(std::min(kMostRecorded, options.limits.sequences)) + 1));
+  for (int64_t i = 0; i < padding_rows(device, options); ++i) padding_.push_back(cache_.padding(i));
+  padded_.reserve(static_cast<size_t>(kMostRecorded));
+}
 
 template <class T>
 Runner::Staged<T> Runner::stage(int64_t count) {
@@ -84,16 +134,54 @@ void Runner::forward(std::span<const SequenceRows> batch, model::Tap* tap) {
   device_.synchronize();  // what the last step staged may be overwritten from here on
   staged_ = 0;
   arena_.rewind(0);
+  const auto alone = [](const SequenceRows& s) { return s.tokens.size() == 1 && s.sampled == Sampled::kLast; };
+  const size_t most = recorded_.empty() ? 0 : size_t{1} << (recorded_.size() - 1);
+  const auto before = std::chrono::steady_clock::now();
+  if (tap == nullptr && !batch.empty() && batch.size() <= most && std::all_of(batch.begin(), batch.end(), alone)) {
+    forward_recorded(batch);
+  } else {
+    model::Step step = stage_step(batch, count(batch).pages);
+    step.tap = tap;
+    model_.forward(step);
+    logits_ = step.logits;
+  }
+  forward_seconds_ += seconds_since(before);
+  for (const SequenceRows& s : batch) s.sequence->length += static_cast<int64_t>(s.tokens.size());
+}
+
+// The first step of a size runs as any other does, so that all it needs is there; then it is recorded.
+void Runner::forward_recorded(std::span<const SequenceRows> batch) {
+  static constexpr int32_t kAnyToken[] = {0};
+  const auto exponent = static_cast<size_t>(log2_up(static_cast<int64_t>(batch.size())));
+  padded_.assign(batch.begin(), batch.end());
+  for (size_t i = 0; padded_.size() < size_t{1} << exponent; ++i) padded_.push_back({&padding_[i], kAnyToken});
+  model::Step step = stage_step(padded_, cache::pages_of(limits_.positions));
+  RecordedStep& recorded = recorded_[exponent];
+  if (recorded.ops != nullptr) {
+    recorded.ops->enqueue();
+  } else {
+    model_.forward(step);
+    arena_.rewind(0);
+    recorded.ops = device_.record([&] { model_.forward(step); });
+    recorded.logits = step.logits;
+    recorded.arena_mark = arena_.mark();
+  }
+  arena_.rewind(recorded.arena_mark);
+  logits_ = recorded.logits;
+  logits_.rows = static_cast<int64_t>(batch.size());
+}
+
+model::Step Runner::stage_step(std::span<const SequenceRows> batch, int64_t page_columns) {
   const Counts n = count(batch);
   const auto sequences = static_cast<int64_t>(batch.size());
-  const model::StepLimits& limits = options_.limits;
+  const model::StepLimits& limits = limits_;
   if (n.rows > limits.rows || sequences > limits.sequences || n.sampled > limits.sampled) {
     throw ContractError("runner: a step over its limits");
   }
 
   const auto tokens = stage<int32_t>(n.rows), owner = stage<int32_t>(n.rows), begin = stage<int32_t>(sequences + 1);
   const auto position = stage<int32_t>(sequences), slot = stage<int32_t>(sequences);
-  const auto pages = stage<int32_t>(sequences * n.pages), sampled = stage<int32_t>(n.sampled);
+  const auto pages = stage<int32_t>(sequences * page_columns), sampled = stage<int32_t>(n.sampled);
   size_t row = 0, sampled_row = 0;
   std::fill(pages.host.begin(), pages.host.end(), -1);
   for (size_t i = 0; i < batch.size(); ++i) {
@@ -102,7 +190,7 @@ void Runner::forward(std::span<const SequenceRows> batch, model::Tap* tap) {
     position.host[i] = static_cast<int32_t>(s.sequence->length);
     slot.host[i] = s.sequence->slot;
     std::copy(s.sequence->pages.begin(), s.sequence->pages.end(),
-              pages.host.begin() + static_cast<int64_t>(i) * n.pages);
+              pages.host.begin() + static_cast<int64_t>(i) * page_columns);
     std::fill_n(owner.host.begin() + static_cast<int64_t>(row), s.tokens.size(), static_cast<int32_t>(i));
     append(tokens.host, row, s.tokens);
     for (int64_t r = wanted_rows(s); r > 0; --r)
@@ -110,24 +198,19 @@ void Runner::forward(std::span<const SequenceRows> batch, model::Tap* tap) {
   }
   begin.host[batch.size()] = static_cast<int32_t>(row);
   upload(0);
-
-  model::Step step{.device = device_,
-                   .arena = arena_,
-                   .cache = cache_,
-                   .sequences = {.row_begin = begin.device,
-                                 .position = position.device,
-                                 .slot = slot.device,
-                                 .row_sequence = owner.device,
-                                 .pages = {pages.device.data, sequences, n.pages, n.pages}},
-                   .tokens = tokens.device,
-                   .sampled = sampled.device,
-                   .max_positions = limits.positions,
-                   .mla_form = options_.mla_form,
-                   .tap = tap,
-                   .logits = {}};
-  model_.forward(step);
-  logits_ = step.logits;
-  for (const SequenceRows& s : batch) s.sequence->length += static_cast<int64_t>(s.tokens.size());
+  return {.device = device_,
+          .arena = arena_,
+          .cache = cache_,
+          .sequences = {.row_begin = begin.device,
+                        .position = position.device,
+                        .slot = slot.device,
+                        .row_sequence = owner.device,
+                        .pages = {pages.device.data, sequences, page_columns, page_columns}},
+          .tokens = tokens.device,
+          .sampled = sampled.device,
+          .max_positions = limits.positions,
+          .mla_form = options_.mla_form,
+          .logits = {}};
 }
 
 std::span<const float> Runner::read_logits() {
@@ -176,12 +259,14 @@ std::span<const Runner::Sample> Runner::sample(std::span<const SampleRequest> re
                             .scratch = {arena_.take(static_cast<size_t>(scratch)), scratch},
                             .ids = {arena_.take_array<int32_t>(count), count},
                             .status = {arena_.take_array<int32_t>(count), count}};
+  const auto before = std::chrono::steady_clock::now();
   ops::sample(device_, args);
   const std::span<int32_t> ids = std::span(host_ids_).first(requests.size());
   const std::span<int32_t> status = std::span(host_status_).first(requests.size());
   device_.copy_out(std::as_writable_bytes(ids), reinterpret_cast<const std::byte*>(args.ids.data));
   device_.copy_out(std::as_writable_bytes(status), reinterpret_cast<const std::byte*>(args.status.data));
   device_.synchronize();
+  sample_seconds_ += seconds_since(before);
   for (size_t i = 0; i < requests.size(); ++i) samples_[i] = {ids[i], status[i] != ops::Sample::kOk};
   return std::span<const Sample>(samples_).first(requests.size());
 }

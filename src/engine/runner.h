@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -41,13 +43,20 @@ struct RunnerOptions {
   DType dtype = DType::kBf16;
   ops::MlaForm mla_form = ops::MlaForm::kAbsorbed;
   int64_t max_bias = 0;  // entries of seen_ids and bias_ids in one step, each
+  // Record steps of one token a sequence, where the device gains from it. Results are the same bits.
+  bool record_steps = false;
   // For who runs steps; the runner takes nothing for them.
   int64_t checkpoints = 0, checkpoint_interval = 256;  // of the prefix index
   int64_t suspended_bytes = 0;                         // of host memory
+  std::filesystem::path suspend_directory;             // empty: no files
+  int64_t suspended_file_bytes = 0;
 };
 
 class Runner {
  public:
+  // Bytes that a runner takes of a device, besides the cache.
+  static int64_t step_bytes(const Device& device, const model::K3& model, const RunnerOptions& options);
+
   // Takes all memory that steps will need. `device` and `model` must outlive it.
   Runner(Device& device, const model::K3& model, const RunnerOptions& options);
 
@@ -70,6 +79,10 @@ class Runner {
 
   int64_t sampled_rows() const { return logits_.rows; }
 
+  // So far, in the model and in sampling; on a device that runs behind the host, waiting for it counts as sampling.
+  double forward_seconds() const { return forward_seconds_; }
+  double sample_seconds() const { return sample_seconds_; }
+
  private:
   template <class T>
   struct Staged {  // the same array on both sides
@@ -79,19 +92,34 @@ class Runner {
   template <class T>
   Staged<T> stage(int64_t count);
   void upload(size_t from);  // all that was staged since
+  model::Step stage_step(std::span<const SequenceRows> batch, int64_t page_columns);
+  void forward_recorded(std::span<const SequenceRows> batch);
 
   Device& device_;
   const model::K3& model_;
   RunnerOptions options_;
+  model::StepLimits limits_;  // with room for padding
   cache::Cache cache_;
   DeviceBuffer arena_memory_, staging_memory_;
   Arena arena_;
   std::vector<std::byte> staging_host_;  // mirrors staging_memory_: what was staged, until the device has it
   size_t staged_ = 0;
   View2<float> logits_;
+
+  // A recorded step of 1, 2, 4, ... sequences, one token each. Nothing in it depends on anything but their number: what
+  // it reads (tokens, lengths, slots, page tables) is staged where it was when the step was recorded.
+  struct RecordedStep {
+    std::unique_ptr<Device::Recording> ops;
+    View2<float> logits;
+    size_t arena_mark = 0;  // what comes after the step begins here
+  };
+  std::vector<RecordedStep> recorded_;  // [log2 of the size]
+  std::vector<cache::Sequence> padding_;
+  std::vector<SequenceRows> padded_;
   std::vector<float> host_logits_;
   std::vector<int32_t> host_ids_, host_status_;
   std::vector<Sample> samples_;
+  double forward_seconds_ = 0, sample_seconds_ = 0;
 };
 
 }  // namespace nibble::engine

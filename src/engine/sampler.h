@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/request_state.h"
@@ -18,6 +19,8 @@ class Sampler {
   SampleRequest prepare(Completion& completion);
 
  private:
+  void ask(Completion& completion);
+  bool any_but(std::span<const int32_t> ids);
   void apply_mask(Completion& completion, size_t fixed);
 
   int64_t vocabulary_;

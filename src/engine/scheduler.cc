@@ -1,7 +1,7 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
-#include <new>
+#include <exception>
 
 #include "base/error.h"
 
@@ -38,25 +38,49 @@ void Scheduler::remove(Completion& c) {
   std::erase(waiting_, &c);
   std::erase(running_, &c);
   cache_.release(c.sequence);
-  suspended_bytes_ -= c.suspended.bytes();
-  c.suspended.drop();
+  drop_snapshot(c);
   c.phase = Completion::Phase::kDone;
+}
+
+void Scheduler::drop_snapshot(Completion& c) {
+  suspended_bytes_ -= c.suspended.memory_bytes();
+  suspended_file_bytes_ -= c.suspended.file_bytes();
+  c.suspended.drop();
+}
+
+void Scheduler::snapshot_failed(const char* why) {
+  ++snapshot_failures_;
+  snapshot_error_ = why;
+}
+
+int64_t Scheduler::held() const {
+  return std::count_if(waiting_.begin(), waiting_.end(), [](const Completion* c) { return c->held; });
+}
+
+// In host memory, or else in a file. False where neither has room: it will run its tokens anew.
+bool Scheduler::keep_snapshot(Completion& c) {
+  if (c.sequence.length == 0) return false;
+  const int64_t bytes = cache::Snapshot::bytes_for(cache_, c.sequence);
+  try {
+    if (suspended_bytes_ + bytes <= limits_.suspended_bytes) {
+      c.suspended.take(cache_, c.sequence);
+    } else if (!limits_.suspend_directory.empty() && suspended_file_bytes_ + bytes <= limits_.suspended_file_bytes) {
+      c.suspended.take_to_file(cache_, c.sequence, limits_.suspend_directory);
+    } else {
+      return false;
+    }
+  } catch (const std::exception& error) {
+    snapshot_failed(error.what());
+    return false;
+  }
+  suspended_bytes_ += c.suspended.memory_bytes();
+  suspended_file_bytes_ += c.suspended.file_bytes();
+  return true;
 }
 
 void Scheduler::suspend(Completion& c) {
   if (c.phase != Completion::Phase::kRunning) return;
-  const int64_t bytes = cache::Snapshot::bytes_for(cache_, c.sequence);
-  bool kept = c.sequence.length > 0 && suspended_bytes_ + bytes <= limits_.suspended_bytes;
-  try {
-    if (kept) c.suspended.take(cache_, c.sequence);
-  } catch (const std::bad_alloc&) {
-    kept = false;
-  }
-  if (kept) {
-    suspended_bytes_ += bytes;
-  } else {
-    reuse_.restarted(c);
-  }
+  if (!keep_snapshot(c)) reuse_.restarted(c);
   ++suspensions_;
   cache_.release(c.sequence);
   std::erase(running_, &c);
@@ -86,7 +110,7 @@ void Scheduler::grow() {
 void Scheduler::admit() {
   for (size_t i = 0; i < waiting_.size();) {
     Completion& c = *waiting_[i];
-    if (reuse_.worth_waiting(c)) {
+    if (c.held || reuse_.worth_waiting(c)) {
       ++i;
     } else if (start(c)) {
       waiting_.erase(waiting_.begin() + static_cast<int64_t>(i));
@@ -109,12 +133,22 @@ bool Scheduler::start(Completion& c) {
     return false;
   }
   cache_.reserve(c.sequence, size_of(c));
-  if (resumes) {
-    suspended_bytes_ -= c.suspended.bytes();
-    c.suspended.put_back(cache_, c.sequence);
-  } else {
+  if (!resumes) {
     reuse_.begun(c, hit);
+    return true;
   }
+  const int64_t memory = c.suspended.memory_bytes(), file = c.suspended.file_bytes();
+  try {
+    c.suspended.put_back(cache_, c.sequence);
+  } catch (const std::exception& error) {
+    snapshot_failed(error.what());
+    drop_snapshot(c);
+    cache_.release(c.sequence);
+    reuse_.restarted(c);
+    return start(c);
+  }
+  suspended_bytes_ -= memory;
+  suspended_file_bytes_ -= file;
   return true;
 }
 

@@ -5,7 +5,7 @@
 // requests. Pages for what it generates come as it grows. When there are none left, first what is only kept for reuse
 // goes; then the last in order is suspended: its memory goes to the host, or, where the host has no room either, is
 // given up, and it runs its tokens anew. Either way it goes on with the same bits. A higher priority that waits
-// suspends lower ones.
+// suspends lower ones. Who is held waits without a place in that order, until it is no longer held.
 //
 // In a step every running completion that has one row left to run (it generates) brings that row; what is left of the
 // step's rows is shared evenly among those with more (prompts), and what the short ones do not need goes to the long
@@ -13,7 +13,9 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cache/cache.h"
@@ -31,9 +33,11 @@ struct PlannedRows {
 struct SchedulerLimits {
   int64_t step_rows = 256;
   int64_t sequences = 16;
-  int64_t sampled_rows = 16;    // whose logits are read; at least as many as sequences
-  int64_t suspended_bytes = 0;  // of host memory, for the state of suspended completions
-  int64_t expected = 1024;      // completions that may wait without allocating
+  int64_t sampled_rows = 16;                // whose logits are read; at least as many as sequences
+  int64_t suspended_bytes = 0;              // of host memory, for the state of suspended completions
+  std::filesystem::path suspend_directory;  // for files with what that has no room for; empty: none
+  int64_t suspended_file_bytes = 0;         // of those files
+  int64_t expected = 1024;                  // completions that may wait without allocating
 };
 
 class Scheduler {
@@ -54,11 +58,19 @@ class Scheduler {
   int64_t waiting() const { return static_cast<int64_t>(waiting_.size()); }
   int64_t suspensions() const { return suspensions_; }
   int64_t suspended_bytes() const { return suspended_bytes_; }
+  int64_t suspended_file_bytes() const { return suspended_file_bytes_; }
+  int64_t held() const;
+  // Snapshots that could not be written, or not be read again, and what was wrong with the last one.
+  int64_t snapshot_failures() const { return snapshot_failures_; }
+  const std::string& snapshot_error() const { return snapshot_error_; }
 
  private:
   void grow();
   void admit();
   bool start(Completion& completion);
+  bool keep_snapshot(Completion& completion);
+  void drop_snapshot(Completion& completion);
+  void snapshot_failed(const char* why);
   bool preempt_for(const Completion& completion);
   int64_t growing() const;
   void share_rows();
@@ -68,7 +80,8 @@ class Scheduler {
   SchedulerLimits limits_;
   std::vector<Completion*> waiting_, running_;  // in order
   std::vector<PlannedRows> planned_;
-  int64_t suspensions_ = 0, suspended_bytes_ = 0;
+  int64_t suspensions_ = 0, suspended_bytes_ = 0, suspended_file_bytes_ = 0, snapshot_failures_ = 0;
+  std::string snapshot_error_;
 };
 
 }  // namespace nibble::engine

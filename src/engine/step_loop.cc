@@ -9,6 +9,10 @@ namespace {
 
 constexpr size_t kTokenText = 1024;  // bytes of text that a token may bring without allocating: far above any token's
 
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 }  // namespace
 
 StepLoop::StepLoop(Runner& runner, const text::Tokenizer& tokenizer, const ModelFacts& facts,
@@ -23,13 +27,17 @@ StepLoop::StepLoop(Runner& runner, const text::Tokenizer& tokenizer, const Model
                  {.step_rows = runner.options().limits.rows,
                   .sequences = runner.options().limits.sequences,
                   .sampled_rows = runner.options().limits.sampled,
-                  .suspended_bytes = runner.options().suspended_bytes}),
+                  .suspended_bytes = runner.options().suspended_bytes,
+                  .suspend_directory = runner.options().suspend_directory,
+                  .suspended_file_bytes = runner.options().suspended_file_bytes}),
       sampler_(facts.vocabulary) {
   const auto sequences = static_cast<size_t>(runner.options().limits.sequences);
   batch_.reserve(sequences);
   samples_.reserve(static_cast<size_t>(runner.options().limits.sampled));
   sampled_.reserve(sequences);
   finished_.reserve(sequences);
+  prompt_output_.prompt_logprobs.reserve(static_cast<size_t>(runner.options().limits.sampled));
+  spare_logprobs_.resize(static_cast<size_t>(runner.options().limits.sampled));
   output_.tokens.reserve(1);
   output_.text.reserve(kTokenText);
   text_.reserve(kTokenText);
@@ -67,6 +75,22 @@ void StepLoop::suspend(Engine::Id id) {
   for (const auto& c : it->second->completions) scheduler_.suspend(*c);
 }
 
+void StepLoop::hold(Engine::Id id, bool held) {
+  const auto it = requests_.find(id);
+  if (it == requests_.end()) return;
+  for (const auto& c : it->second->completions) c->held = held;
+  if (held) suspend(id);
+}
+
+std::optional<std::chrono::steady_clock::time_point> StepLoop::next_deadline() const {
+  std::optional<std::chrono::steady_clock::time_point> first;
+  for (const auto& [id, request] : requests_) {
+    const auto& deadline = request->request.deadline;
+    if (deadline && (!first || *deadline < *first)) first = deadline;
+  }
+  return first;
+}
+
 void StepLoop::expire_deadlines() {
   if (with_deadline_ == 0) return;
   const auto now = std::chrono::steady_clock::now();
@@ -79,6 +103,7 @@ void StepLoop::expire_deadlines() {
 }
 
 bool StepLoop::step() {
+  const auto begin = std::chrono::steady_clock::now();
   expire_deadlines();
   const std::span<const PlannedRows> planned = scheduler_.plan();
   if (planned.empty()) return false;
@@ -89,6 +114,7 @@ bool StepLoop::step() {
     for (const PlannedRows& p : planned) end_all_of(*p.completion->request, FinishReason::kError, error.what());
   }
   sweep();
+  stats_.step_seconds += seconds_since(begin);
   return true;
 }
 
@@ -138,22 +164,32 @@ void StepLoop::stage(const PlannedRows& p) {
 
 bool StepLoop::score_prompt(Completion& c, std::span<const Runner::Sample> drawn, std::span<const float> logits) {
   const auto width = static_cast<size_t>(facts_.vocabulary);
-  Output output;
+  Output& output = prompt_output_;
   output.choice = c.choice;
   for (size_t i = 0; i < drawn.size(); ++i) {
     const auto row = c.sequence.length - static_cast<int64_t>(drawn.size() - i);
     if (drawn[i].bad_logits && row < c.prompt_size - 1) {
-      output.error = "the logits are not finite";
-      finish(c, FinishReason::kError, output);
+      give_back_logprobs();
+      Output last{.choice = c.choice, .error = "the logits are not finite"};
+      finish(c, FinishReason::kError, last);
       return false;
     }
     if (row < c.prompt_scored || row >= c.prompt_size - 1) continue;  // told before it was run anew; or the answer's
+    output.prompt_logprobs.push_back(std::move(spare_logprobs_.back()));
+    spare_logprobs_.pop_back();
     token_logprob(logits.subspan(i * width, width), c.tokens[static_cast<size_t>(row) + 1],
-                  c.request->request.prompt_logprobs, logprob_order_, output.prompt_logprobs.emplace_back());
+                  c.request->request.prompt_logprobs, logprob_order_, output.prompt_logprobs.back());
     c.prompt_scored = row + 1;
   }
   if (!output.prompt_logprobs.empty()) deliver(c, output);
+  give_back_logprobs();
   return true;
+}
+
+// Last in, first out, so that the same ones are used again, which have the memory they need.
+void StepLoop::give_back_logprobs() {
+  std::vector<TokenLogprob>& used = prompt_output_.prompt_logprobs;
+  for (; !used.empty(); used.pop_back()) spare_logprobs_.push_back(std::move(used.back()));
 }
 
 void StepLoop::commit(Completion& c, Runner::Sample sample, std::span<const float> logits) {
@@ -164,8 +200,10 @@ void StepLoop::commit(Completion& c, Runner::Sample sample, std::span<const floa
   output_.finish = FinishReason::kNone;
   output_.error.clear();
   output_.stop_string.clear();
-  if (sample.bad_logits) {
-    output_.error = c.mask ? "no token is allowed here, or the logits are not finite" : "the logits are not finite";
+  if (sample.bad_logits || !c.mask_error.empty()) {
+    output_.error = !c.mask_error.empty() ? c.mask_error
+                    : c.mask              ? "no token is allowed here, or the logits are not finite"
+                                          : "the logits are not finite";
     finish(c, FinishReason::kError, output_);
     return;
   }
@@ -186,8 +224,14 @@ void StepLoop::commit(Completion& c, Runner::Sample sample, std::span<const floa
 bool StepLoop::append(Completion& c, int32_t id, Output& output) {
   c.tokens.push_back(id);
   c.seen.add(id, /*generated=*/true);
-  if (c.mask) c.mask->accept(id);
   output.tokens.push_back(id);
+  try {
+    if (c.mask) c.mask->accept(id);
+  } catch (const std::exception& error) {
+    output.error = error.what();
+    output.finish = FinishReason::kError;
+    return true;
+  }
   const bool early = c.generated() < c.request->request.min_tokens;
   if (!early && stops_at(c, id, facts_)) {
     output.finish = FinishReason::kStop;
@@ -259,8 +303,14 @@ void StepLoop::sweep() {
 
 EngineStats StepLoop::stats() const {
   EngineStats out = stats_;
+  out.forward_seconds = runner_.forward_seconds();
+  out.sample_seconds = runner_.sample_seconds();
   out.running = scheduler_.running();
   out.waiting = scheduler_.waiting();
+  out.held = scheduler_.held();
+  out.suspended_file_bytes = scheduler_.suspended_file_bytes();
+  out.snapshot_failures = scheduler_.snapshot_failures();
+  out.snapshot_error = scheduler_.snapshot_error();
   const cache::Cache& cache = runner_.cache();
   out.pages_free = cache.free_pages() + cache.idle_pages();
   out.pages_idle = cache.idle_pages();

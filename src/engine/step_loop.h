@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -38,10 +39,14 @@ class StepLoop {
   // Those of its completions that run make way, and go on when it is their turn again: what the scheduler does where
   // memory is short.
   void suspend(Engine::Id id);
+  // Its completions make way and do not go on, nor start, until it is no longer held.
+  void hold(Engine::Id id, bool held);
 
   // Runs one step. False where there is nothing to do.
   bool step();
   bool idle() const { return requests_.empty(); }
+  // When somebody's time is up, where step() found nothing to do.
+  std::optional<std::chrono::steady_clock::time_point> next_deadline() const;
 
   EngineStats stats() const;
 
@@ -51,6 +56,7 @@ class StepLoop {
   void stage(const PlannedRows& planned);
   // Tells the predictions that rows of a prompt made for its next tokens. False where the completion ended with it.
   bool score_prompt(Completion& completion, std::span<const Runner::Sample> drawn, std::span<const float> logits);
+  void give_back_logprobs();
   void commit(Completion& completion, Runner::Sample sample, std::span<const float> logits);
   // Everything that a new token brings: text, stops, logprobs. True where the completion ends with it.
   bool append(Completion& completion, int32_t id, Output& output);
@@ -82,7 +88,8 @@ class StepLoop {
   };
   std::vector<SampledRows> sampled_;
   // Reused from token to token, so that a step does not allocate.
-  Output output_;
+  Output output_, prompt_output_;
+  std::vector<TokenLogprob> spare_logprobs_;  // for prompt_output_, which takes as many as it needs and gives them back
   std::string text_;
   std::vector<TokenLogprob> logprob_ = std::vector<TokenLogprob>(1);  // lent to output_ where logprobs are wanted
   std::vector<int32_t> logprob_order_;

@@ -17,14 +17,10 @@ ops::Kernel<Args> nothing_for(ops::Kernel<Args> ops::KernelTable::*) {
 
 }  // namespace
 
-const ops::KernelTable& PlanDevice::kernels() const {
-  static const ops::KernelTable table = [] {
-    ops::KernelTable t;
-    t.name = "plan";
-    ops::for_each_kernel([&]<auto Member>(const char*) { t.*Member = nothing_for(Member); });
-    return t;
-  }();
-  return table;
+PlanDevice::PlanDevice(const Device& planned_for) : planned_for_(planned_for) {
+  kernels_.name = "plan";
+  kernels_.scratch = planned_for.kernels().scratch;
+  ops::for_each_kernel([&]<auto Member>(const char*) { kernels_.*Member = nothing_for(Member); });
 }
 
 size_t step_arena_bytes(const K3& model, const Device& device, DType dtype, const StepLimits& limits) {

@@ -71,7 +71,7 @@ void advance(const KdaRows& a, int64_t t, int64_t head, std::vector<double>& sta
 }  // namespace
 
 size_t kda_rows_scratch_bytes(const Device& device, int64_t key_dim, int64_t value_dim) {
-  return static_cast<size_t>(device.concurrency() * kda_rows_scratch_floats(key_dim, value_dim)) * sizeof(float);
+  return device.kernels().scratch->kda_rows(device, key_dim, value_dim);
 }
 
 void kda_rows(Device& device, const KdaRows& args) {

@@ -58,7 +58,7 @@ struct KdaRows {
   const int64_t keys = (key_dim + 15) / 16 * 16, values = (value_dim + 15) / 16 * 16;
   return 2 * kSegmentTokens * (2 * keys + values + kSegmentTokens);
 }
-// One such slice for each of the device's workers.
+// As the device's kernels say.
 size_t kda_rows_scratch_bytes(const Device& device, int64_t key_dim, int64_t value_dim);
 
 void kda_rows(Device& device, const KdaRows& args);

@@ -1,6 +1,8 @@
 // The one list of kernels a backend may offer. A null entry means "this backend has none".
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
 namespace nibble {
@@ -30,6 +32,18 @@ struct Situ;
 template <class Args>
 using Kernel = void (*)(Device&, const Args&);
 
+// Bytes of scratch that kernels want; a shape's largest is an upper bound for smaller ones. How they are laid out is
+// the kernels' own business. A device may be another than the one that runs them (a plan is made on one that does
+// nothing), so only its concurrency counts.
+struct ScratchSizes {
+  size_t (*kda_rows)(const Device&, int64_t key_dim, int64_t value_dim);
+  size_t (*mla_attention)(const Device&, int64_t latent_dim, int64_t nope_dim, int64_t shared_dim, int64_t value_dim,
+                          int64_t max_positions);
+  size_t (*moe_experts)(const Device&, int64_t rows, int64_t top_k, int64_t experts, int64_t latent_dim,
+                        int64_t expert_dim);
+  size_t (*sample)(const Device&, int64_t vocabulary);
+};
+
 struct KernelTable {
   const char* name = nullptr;  // "portable", "avx2", "avx512", "sm_90": what `nibble ops list` prints
   Kernel<Add> add = nullptr;
@@ -49,6 +63,7 @@ struct KernelTable {
   Kernel<SelectRows> select_rows = nullptr;
   Kernel<SigmoidMul> sigmoid_mul = nullptr;
   Kernel<Situ> situ = nullptr;
+  const ScratchSizes* scratch = nullptr;
 };
 
 // Calls f.template operator()<&KernelTable::x>("x") for each entry: what a device that wraps another, a check for

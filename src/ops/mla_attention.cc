@@ -7,7 +7,6 @@
 #include "base/device.h"
 #include "ops/check.h"
 #include "ops/kernel_table.h"
-#include "ops/mla_scratch.h"
 #include "ops/reference.h"
 
 namespace nibble::ops {
@@ -91,8 +90,7 @@ void attend(const MlaAttention& a, const Head& head, int64_t h, int64_t t, int64
 
 size_t mla_attention_scratch_bytes(const Device& device, int64_t latent_dim, int64_t nope_dim, int64_t shared_dim,
                                    int64_t value_dim, int64_t max_positions) {
-  const MlaScratch slice(latent_dim, nope_dim, shared_dim, value_dim, (max_positions + kPageTokens - 1) / kPageTokens);
-  return static_cast<size_t>(slice.floats * device.concurrency()) * sizeof(float);
+  return device.kernels().scratch->mla_attention(device, latent_dim, nope_dim, shared_dim, value_dim, max_positions);
 }
 
 void mla_attention(Device& device, const MlaAttention& args) {

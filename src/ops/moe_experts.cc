@@ -51,9 +51,9 @@ void add_expert(const MoeExperts& a, int64_t t, int64_t choice, std::vector<doub
 
 }  // namespace
 
-size_t moe_experts_scratch_bytes(const Device&, int64_t rows, int64_t top_k, int64_t experts, int64_t latent_dim,
+size_t moe_experts_scratch_bytes(const Device& device, int64_t rows, int64_t top_k, int64_t experts, int64_t latent_dim,
                                  int64_t expert_dim) {
-  return static_cast<size_t>(moe_experts_scratch(rows, top_k, experts, latent_dim, expert_dim).bytes);
+  return device.kernels().scratch->moe_experts(device, rows, top_k, experts, latent_dim, expert_dim);
 }
 
 void moe_experts(Device& device, const MoeExperts& args) {

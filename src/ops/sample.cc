@@ -91,7 +91,7 @@ int32_t draw(std::vector<float> x, const SampleRow& how) {
 }  // namespace
 
 size_t sample_scratch_bytes(const Device& device, int64_t vocabulary) {
-  return static_cast<size_t>(device.concurrency()) * static_cast<size_t>(sample_slice_bytes(vocabulary));
+  return device.kernels().scratch->sample(device, vocabulary);
 }
 
 void sample(Device& device, const Sample& args) {

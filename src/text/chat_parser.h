@@ -42,6 +42,7 @@ class ChatParser {
   bool in_call() const { return call_open_; }  // the last call has no end yet
   // The open call lacks nothing but the brace: it has arguments, all closed, and no other was being opened.
   bool lacks_only_a_brace() const;
+  bool in_response() const { return place_ == Place::kResponse && !in_header_; }
   bool in_reasoning() const { return place_ == Place::kThink; }  // decided by the last think marker
   int64_t dropped_bytes() const { return dropped_bytes_; }       // text where none belongs; for a metric
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "text/chat.h"
+#include "text/chat_json.h"
 #include "text/json_text.h"
 #include "text/utf8.h"
 
@@ -338,7 +339,9 @@ void check_depth(std::string_view json) {
   }
 }
 
-Json parse_checked(std::string_view json) {
+}  // namespace
+
+Json parse_json(std::string_view json) {
   check_depth(json);
   try {
     return Json::parse(json);
@@ -351,10 +354,11 @@ Json parse_checked(std::string_view json) {
   }
 }
 
-}  // namespace
-
 ChatRequest parse_chat(std::string_view json, const RenderOptions& defaults) {
-  const Json root = parse_checked(json);
+  return read_chat(parse_json(json), defaults);
+}
+
+ChatRequest read_chat(const Json& root, const RenderOptions& defaults) {
   ChatRequest request{{}, defaults};
   if (!root.is_object()) {
     request.messages = read_messages(root);

@@ -159,6 +159,39 @@ TEST(Generate, NeverSplitsACharacter) {
   EXPECT_EQ(r.out, generate(split).at("text").get<std::string>() + "\n");
 }
 
+TEST(Generate, AnswersHaveTheFormThatWasAskedFor) {
+  const Arguments base = {"generate", "-m", model(), "-p", "Rosa has 3 pens: ", "--seed", "4"};
+  const std::string schema =
+      R"({"type": "object", "properties": {"pens": {"type": "integer", "maximum": 99}}, "required": ["pens"]})";
+  const json inline_answer = generate(with(base, {"--json-schema", schema}));
+  EXPECT_EQ(inline_answer.at("finish_reason"), "stop");
+  EXPECT_TRUE(json::parse(inline_answer.at("text").get<std::string>()).at("pens").is_number_integer());
+  const std::string path = ::testing::TempDir() + "/nibble_schema.json";
+  std::ofstream(path) << schema;
+  EXPECT_EQ(generate(with(base, {"-j", path})), inline_answer);
+  EXPECT_EQ(generate(with(base, {"-j", "@" + path})), inline_answer);
+  const json object = generate(with(base, {"--json-object", "--logit-bias", "125:50", "-n", "-1"}));
+  EXPECT_TRUE(json::parse(object.at("text").get<std::string>()).is_object());
+  const std::string number = generate(with(base, {"--regex", "[0-9]{3}-[0-9]{2}"})).at("text");
+  EXPECT_EQ(number.size(), 6u);
+  EXPECT_EQ(number[3], '-');
+  // A request says so itself; its thinking stays free.
+  const json chat = json::parse(R"({"messages": [{"role": "user", "content": "hi!"}], "response_format":
+      {"type": "json_schema", "json_schema": {"name": "x", "schema": {"enum": ["yes", "no"]}}}})");
+  const json answer = generate({"generate", "-m", model(), "--temp", "0", "--chat", chat.dump()});
+  EXPECT_TRUE(answer.at("text") == "\"yes\"" || answer.at("text") == "\"no\"") << answer;
+  EXPECT_NE(answer.at("reasoning"), "");
+}
+
+TEST(Generate, ASystemPromptMakesAChat) {
+  const json want = generate({"generate", "-m", model(), "--temp", "0", "--chat",
+                              R"([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi!"}])"});
+  const Arguments base = {"generate", "-m", model(), "--temp", "0", "--system-prompt", "Be brief."};
+  EXPECT_EQ(generate(with(base, {"-p", "hi!"})), want);
+  EXPECT_EQ(generate(with(base, {"--chat", R"([{"role": "user", "content": "hi!"}])"})), want);
+  EXPECT_EQ(generate({"generate", "-m", model(), "--temp", "0", "-sys", "Be brief.", "-p", "hi!"}), want);
+}
+
 TEST(Generate, VerboseFiguresGoToStderr) {
   const Ended r = run(with(kHello, {"-v"}));
   EXPECT_EQ(r.out, run(kHello).out);

@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <stdexcept>
+#include <string_view>
 
 namespace nibble::cli {
 namespace {
@@ -66,7 +67,10 @@ Ended run_program(const std::string& program, const Arguments& arguments, const 
 
   Arguments words = {program}, environment = options.environment;
   words.insert(words.end(), arguments.begin(), arguments.end());
-  for (char** at = environ; *at != nullptr; ++at) environment.emplace_back(*at);
+  for (char** at = environ; *at != nullptr; ++at) {
+    // What a developer has set for a program of one's own is not what is tested.
+    if (!std::string_view(*at).starts_with("NIBBLE_")) environment.emplace_back(*at);
+  }
   pid_t pid = 0;
   const int failed =
       ::posix_spawn(&pid, program.c_str(), &actions, &attributes, pointers(words).data(), pointers(environment).data());

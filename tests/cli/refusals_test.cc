@@ -61,6 +61,8 @@ TEST(Refused, Models) {
 
 TEST(Refused, Devices) {
   expect_refused({flag("--device", "tpu"), "device tpu"});
+  expect_refused({flag("--device", "cuda:x"), "device cuda:x"});
+  expect_refused({flag("--device", "cuda:999"), "device cuda:999"});
   expect_refused({flag("--isa", "sse"), "isa sse"});
   expect_refused({flag("--require", "cuda"), "--require cuda"});
   expect_refused({flag("--require", "a"), "--require a"});  // part of a name is not the name
@@ -85,6 +87,23 @@ TEST(Refused, Prompts) {
   expect_refused({generate({"--tokens-file", "-"}), "4096 tokens", ids});
   expect_refused({{"score", "-m", model(), "--tokens-file", "-"}, "4097 tokens", ids + "1"});
   expect_refused({{"score", "-m", model(), "--tokens", "1,2,3", "-c", "2"}, "the context is 2 tokens"});
+}
+
+TEST(Refused, Constraints) {
+  const auto constrained = [](const Arguments& more) {
+    Arguments out = {"generate", "-m", model(), "-p", "x"};
+    out.insert(out.end(), more.begin(), more.end());
+    return out;
+  };
+  expect_refused({constrained({"--json-schema", R"({"not": {}})"}), "json_schema: the keyword \"not\" at #"});
+  expect_refused({constrained({"--json-schema", "/no/such"}), "--json-schema /no/such"});
+  expect_refused({constrained({"--regex", "(a)\\1"}), "regex: a backreference"});
+  expect_refused({constrained({"--regex", "a", "--json-object"}), "beside json_object"});
+  expect_refused({constrained({"--system-prompt", "s", "--tokens", "1"}), "the prompt: --prompt and --tokens"});
+  expect_refused({generate({"--tokens", "1", "--system-prompt", "s"}), "--system-prompt: token ids beside it"});
+  expect_refused({generate({"--chat", R"([{"role": "system", "content": "a"}, {"role": "user", "content": "b"}])",
+                            "--system-prompt", "s"}),
+                  "--system-prompt: a system message in --chat"});
 }
 
 TEST(Refused, Ids) {
@@ -131,7 +150,7 @@ TEST(Refused, Sampling) {
 }
 
 TEST(Refused, Counts) {
-  for (const char* text : {"0", "-1", "x", "1.5", "9223372036854775808"}) expect_refused({flag("-n", text), "-n "});
+  for (const char* text : {"0", "-2", "x", "1.5", "9223372036854775808"}) expect_refused({flag("-n", text), "-n "});
   for (const char* text : {"0", "2049", "-1", "x"}) {
     expect_refused({{"score", "-m", model(), "--tokens", "1", "--top", text}, "top "});
   }

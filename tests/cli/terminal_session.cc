@@ -21,7 +21,9 @@ TerminalSession::TerminalSession(const Arguments& arguments, const Arguments& en
   pid_ = ::forkpty(&fd_, nullptr, nullptr, nullptr);
   if (pid_ < 0) throw std::runtime_error("no pseudo-terminal");
   if (pid_ == 0) {
-    ::unsetenv("NO_COLOR");
+    for (const char* name : {"NO_COLOR", "NIBBLE_MODEL", "NIBBLE_DEVICE", "NIBBLE_ISA", "NIBBLE_THREADS"}) {
+      ::unsetenv(name);
+    }
     for (std::string& variable : variables) ::putenv(variable.data());
     ::execv(argv[0], argv.data());
     ::_exit(127);

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "engine/problems.h"
+#include "testing/test_device.h"
 
 namespace nibble::engine {
 namespace {
@@ -24,6 +25,7 @@ Request greedy(const Problem& problem) {
 EngineOptions options_for(const std::string& format, Precision precision, int64_t batch) {
   EngineOptions o;
   o.model = model_directory(format);
+  o.device = testing::device_under_test();
   o.max_sequences = batch;
   o.precision = precision;
   o.context = 512;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include "engine/problems.h"
 #include "engine/step_loop.h"
 #include "engine/transcript.h"
+#include "testing/test_device.h"
 
 namespace nibble::engine {
 
@@ -20,6 +22,7 @@ class LoopFixture : public ::testing::Test {
  protected:
   void open(EngineOptions options) {
     options.model = model_directory();
+    options.device = testing::device_under_test();
     if (options.context == 0) options.context = 512;
     if (options.threads == 0) options.threads = 1;  // machines that run tests are busy
     loop_.reset();
@@ -35,6 +38,14 @@ class LoopFixture : public ::testing::Test {
       transcripts_[{whose, output.choice}].add(output);
     });
     return id;
+  }
+  // The recurrent states of the first slots, in one layer, go bad.
+  void spoil_states(int64_t slots) {
+    const cache::Cache& cache = runner_->cache();
+    const cache::Shape& s = cache.shape();
+    const std::vector<float> nans(static_cast<size_t>(slots * s.heads * s.value_dim * s.key_dim), std::nanf(""));
+    cache.device().copy_in(reinterpret_cast<std::byte*>(cache.kda(4).state.data), std::as_bytes(std::span(nans)));
+    cache.device().synchronize();
   }
   Transcript& of(Engine::Id id, int32_t choice = 0) { return transcripts_[{id, choice}]; }
 

@@ -1,6 +1,7 @@
 // What the engine takes from the heap: nothing in a step, and no more after many requests than after few.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "engine/loop_fixture.h"
@@ -119,6 +120,39 @@ TEST_F(MemoryTest, AStepWithAPromptAllocatesNothing) {
   EXPECT_EQ(testing::allocations(), before);
   EXPECT_EQ(tokens_, 0);
   loop_->cancel_all();
+}
+
+TEST_F(MemoryTest, LogprobsOfAPromptAllocateNothing) {
+  open({.max_sequences = 2, .step_tokens = 8, .checkpoint_bytes = 0});
+  Request r = greedy(load_problems(1).front().prompt, 2);
+  r.prompt_logprobs = 5;
+  r.top_logprobs = 5;
+  for (int round = 0; round < 2; ++round) {
+    submit_quietly(r);
+    submit_quietly(r);
+    const int64_t before = testing::allocations();
+    while (loop_->step()) {
+    }
+    if (round == 1) {
+      EXPECT_EQ(testing::allocations(), before);
+    }  // the first round gave scratch its size
+  }
+  EXPECT_EQ(tokens_, 8);
+}
+
+// The published bytes are the weights: loading takes memory for what is made of them, and no copy.
+TEST_F(MemoryTest, WeightsStayWhereTheyAreMapped) {
+  int64_t weights = 0;
+  for (const auto& file : std::filesystem::directory_iterator(model_directory())) {
+    if (file.path().extension() == ".safetensors") weights += static_cast<int64_t>(file.file_size());
+  }
+  const int64_t before = testing::allocated_bytes();
+  EngineOptions options;
+  options.model = model_directory();
+  options.threads = 1;
+  const LoadedModel loaded(options);
+  EXPECT_GT(weights, 10'000'000);
+  EXPECT_LT(testing::allocated_bytes() - before, weights / 4);
 }
 
 TEST_F(MemoryTest, TheCounterCounts) {

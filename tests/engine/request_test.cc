@@ -258,9 +258,7 @@ TEST_F(RequestTest, ANaNHurtsItsOwnRequestAlone) {
   loop_->step();
   loop_->step();
   // The first to come has slot 0: its recurrent state, in one layer, goes bad.
-  const View1<float> state = runner_->cache().kda(4).state;
-  const int64_t slot = state.size / runner_->options().limits.sequences;
-  std::fill_n(state.data, slot, std::nanf(""));
+  spoil_states(1);
   run_to_end();
   EXPECT_EQ(of(bad).finish, FinishReason::kError);
   EXPECT_FALSE(of(bad).error.empty());

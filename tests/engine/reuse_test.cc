@@ -198,16 +198,12 @@ TEST_F(ReuseTest, PagesAreThereForThoseWhoRun) {
 TEST_F(ReuseTest, NothingIsReusedOfAFailedRequest) {
   const Request r = probe(random_tokens(200), 20);
   const Transcript want = cold(r);
-  const auto spoil = [&] {
-    const View1<float> state = runner_->cache().kda(4).state;
-    std::fill_n(state.data, state.size, std::nanf(""));
-  };
   // Once in the middle of the prompt, before anything was sampled; once while it generates, when others could already
   // begin from its prompt.
   for (const int steps : {2, 8}) {
     const Engine::Id id = submit(r);
     for (int i = 0; i < steps; ++i) loop_->step();
-    spoil();
+    spoil_states(4);
     run_to_end();
     EXPECT_EQ(of(id).finish, FinishReason::kError);
     EXPECT_EQ(loop_->stats().checkpoints, 0);
@@ -225,8 +221,7 @@ TEST_F(ReuseTest, WhatIsNotProvenIsInNobodysReach) {
   const Engine::Id bad = submit(r);
   loop_->step();
   loop_->step();
-  const View1<float> state = runner_->cache().kda(4).state;
-  std::fill_n(state.data, state.size / 4, std::nanf(""));  // the first of four slots
+  spoil_states(1);
   loop_->step();
   loop_->step();
   const Engine::Id good = submit(r);

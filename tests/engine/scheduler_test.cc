@@ -169,7 +169,7 @@ TEST_F(SchedulerTest, TheYoungestOfTheLowestPriorityMakesWay) {
   step_until(1);
   EXPECT_EQ(low.phase, Completion::Phase::kWaiting);
   EXPECT_GT(low.suspended.length(), 0);
-  EXPECT_EQ(scheduler_->suspended_bytes(), low.suspended.bytes());
+  EXPECT_EQ(scheduler_->suspended_bytes(), low.suspended.memory_bytes());
   step_until(2);
   EXPECT_EQ(second.phase, Completion::Phase::kWaiting);
   EXPECT_EQ(first.phase, Completion::Phase::kRunning);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/problems.h"
+#include "testing/test_device.h"
 
 namespace nibble::engine {
 namespace {
@@ -42,6 +43,7 @@ constexpr SoakCase kCases[] = {
 EngineOptions base_options() {
   EngineOptions o;
   o.model = model_directory();
+  o.device = testing::device_under_test();
   o.context = 512;
   o.threads = 1;
   return o;

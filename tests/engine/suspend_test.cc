@@ -8,12 +8,15 @@
 namespace nibble::engine {
 namespace {
 
-class SuspendTest : public LoopFixture, public ::testing::WithParamInterface<bool> {
+enum class Kept { kNot, kInMemory, kInFiles };  // kNot: run anew
+
+class SuspendTest : public LoopFixture, public ::testing::WithParamInterface<Kept> {
  protected:
   void SetUp() override { open_with({.max_sequences = 4, .step_tokens = 32}); }
   void open_with(EngineOptions o) {
     o.checkpoint_bytes = 0;
-    o.suspended_bytes = kept() ? int64_t{1} << 30 : 0;
+    o.suspended_bytes = in_memory();
+    o.suspend_directory = directory();
     open(o);
     runner_->cache().poison_freed(true);
     problems_ = load_problems(6);
@@ -26,7 +29,10 @@ class SuspendTest : public LoopFixture, public ::testing::WithParamInterface<boo
                .step_tokens = 64,
                .cache_bytes = 6 * shape.bytes_per_slot() + pages * shape.bytes_per_page()});
   }
-  bool kept() const { return GetParam(); }  // in host memory; or run anew
+  bool kept() const { return GetParam() != Kept::kNot; }
+  int64_t in_memory() const { return GetParam() == Kept::kInMemory ? int64_t{1} << 30 : 0; }
+  std::string directory() const { return GetParam() == Kept::kInFiles ? ::testing::TempDir() : ""; }
+  int64_t kept_bytes() const { return loop_->stats().suspended_bytes + loop_->stats().suspended_file_bytes; }
   Request request(size_t i) const { return greedy(problems_[i].prompt); }
 
   std::vector<Problem> problems_;
@@ -41,10 +47,11 @@ TEST_P(SuspendTest, AtAnyStepOfARequest) {
     loop_->suspend(beside);  // back in order of arrival: into each other's slots
     EXPECT_EQ(loop_->stats().slots_free, 4);
     EXPECT_EQ(loop_->stats().pages_free, loop_->stats().pages_total);
-    EXPECT_EQ(loop_->stats().suspended_bytes > 0, kept());
+    EXPECT_EQ(kept_bytes() > 0, kept());
+    EXPECT_EQ(loop_->stats().suspended_file_bytes > 0, GetParam() == Kept::kInFiles);
     run_to_end();
     EXPECT_EQ(loop_->stats().suspensions, before + 2);
-    EXPECT_EQ(loop_->stats().suspended_bytes, 0);
+    EXPECT_EQ(kept_bytes(), 0);
     EXPECT_EQ(of(id).tokens, problems_[0].answer) << "after " << steps << " steps";
     EXPECT_EQ(of(beside).tokens, problems_[1].answer) << "after " << steps << " steps";
   }
@@ -75,7 +82,7 @@ TEST_P(SuspendTest, CancelledWhileSuspended) {
   loop_->suspend(id);
   loop_->cancel(id);
   EXPECT_EQ(of(id).finish, FinishReason::kCancelled);
-  EXPECT_EQ(loop_->stats().suspended_bytes, 0);
+  EXPECT_EQ(kept_bytes(), 0);
   EXPECT_TRUE(loop_->idle());
   EXPECT_EQ(run(request(0)).tokens, problems_[0].answer);
 }
@@ -153,7 +160,11 @@ TEST_P(SuspendTest, BetweenArrivalAndTheFirstStep) {
     return std::vector<float>(read.begin(), read.end());
   };
   Scheduler scheduler(cache, reuse,
-                      {.step_rows = 32, .sequences = 4, .suspended_bytes = kept() ? int64_t{1} << 30 : 0});
+                      {.step_rows = 32,
+                       .sequences = 4,
+                       .suspended_bytes = in_memory(),
+                       .suspend_directory = directory(),
+                       .suspended_file_bytes = int64_t{1} << 30});
   auto first = state();
   scheduler.add(*first->completions[0]);
   while (!step(scheduler)) {
@@ -182,8 +193,12 @@ TEST_P(SuspendTest, BetweenArrivalAndTheFirstStep) {
   index.clear();
 }
 
-INSTANTIATE_TEST_SUITE_P(Engine, SuspendTest, ::testing::Bool(),
-                         [](const auto& kept) { return kept.param ? "kept" : "run_anew"; });
+INSTANTIATE_TEST_SUITE_P(Engine, SuspendTest, ::testing::Values(Kept::kNot, Kept::kInMemory, Kept::kInFiles),
+                         [](const auto& kept) {
+                           return kept.param == Kept::kNot        ? "run_anew"
+                                  : kept.param == Kept::kInMemory ? "in_memory"
+                                                                  : "in_files";
+                         });
 
 }  // namespace
 }  // namespace nibble::engine

@@ -10,6 +10,7 @@
 
 #include "ops/kda_rows.h"
 #include "testing/model_rig.h"
+#include "testing/test_device.h"
 
 namespace nibble {
 namespace {
@@ -26,7 +27,7 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(GoldenTest, LogitsOfEveryPosition) {
-  ModelRig rig(ModelRig::cpu(), Golden::model_path(GetParam()), DType::kF32);
+  ModelRig rig(testing::open_device_under_test(2), Golden::model_path(GetParam()), DType::kF32);
   const auto width = static_cast<size_t>(rig.model().config().vocab_size);
   float worst = 0;
   for (const auto& prompt : golden_.prompts(GetParam())) {
@@ -93,12 +94,13 @@ template <class T>
 std::vector<T> read(Device& device, const View1<T>& view) {
   std::vector<T> out(static_cast<size_t>(view.size));
   device.copy_out(std::as_writable_bytes(std::span(out)), reinterpret_cast<const std::byte*>(view.data));
+  device.synchronize();
   return out;
 }
 
 // The state that the prompt leaves behind, from boundary state and records, however the prompt was cut.
 TEST_P(GoldenTest, KdaStatesOfTheFirstPrompt) {
-  ModelRig rig(ModelRig::cpu(), Golden::model_path(GetParam()), DType::kF32);
+  ModelRig rig(testing::open_device_under_test(2), Golden::model_path(GetParam()), DType::kF32);
   const checkpoint::Config& config = rig.model().config();
   const auto& prompt = golden_.prompts(GetParam())[0];
   const auto length = static_cast<int64_t>(prompt.tokens.size());
@@ -139,7 +141,7 @@ TEST_P(GoldenTest, KdaStatesOfTheFirstPrompt) {
 }
 
 TEST_P(GoldenTest, TraceOfTheFirstPrompt) {
-  ModelRig rig(ModelRig::cpu(), Golden::model_path(GetParam()), DType::kF32);
+  ModelRig rig(testing::open_device_under_test(2), Golden::model_path(GetParam()), DType::kF32);
   const auto& prompt = golden_.prompts(GetParam())[0];
   Recorder recorder(rig.device());
   rig.logits(prompt.tokens, 0, &recorder);

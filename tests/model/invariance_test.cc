@@ -9,6 +9,7 @@
 #include "testing/deferred_device.h"
 #include "testing/golden.h"
 #include "testing/model_rig.h"
+#include "testing/test_device.h"
 
 namespace nibble {
 namespace {
@@ -38,7 +39,7 @@ class InvarianceTest : public ::testing::TestWithParam<Variant> {
 };
 
 TEST_P(InvarianceTest, ChunksGiveTheSameBits) {
-  const auto whole = rig(ModelRig::cpu());
+  const auto whole = rig(testing::open_device_under_test(2));
   const std::vector<float> want = whole->logits(prompt(1));
   for (const int64_t chunk : {1, 3, 16, 64}) {
     EXPECT_TRUE(same_bits(whole->logits(prompt(1), chunk), want)) << "chunks of " << chunk;
@@ -46,7 +47,7 @@ TEST_P(InvarianceTest, ChunksGiveTheSameBits) {
 }
 
 TEST_P(InvarianceTest, EverySplitGivesTheSameBits) {  // around the convolution's window, segments and pages
-  const auto model = rig(ModelRig::cpu());
+  const auto model = rig(testing::open_device_under_test(2));
   const std::vector<int32_t> tokens = prompt(1);
   const std::vector<float> want = model->logits(tokens);
   for (const size_t split : {1, 2, 3, 4, 15, 16, 17, 31, 32, 63, 64, 65, 72}) {
@@ -65,7 +66,7 @@ TEST_P(InvarianceTest, EverySplitGivesTheSameBits) {  // around the convolution'
 }
 
 TEST_P(InvarianceTest, NeighboursDoNotMatter) {
-  const auto model = rig(ModelRig::cpu());
+  const auto model = rig(testing::open_device_under_test(2));
   const std::vector<std::vector<int32_t>> prompts = {prompt(0), prompt(1), prompt(2), prompt(3), prompt(4)};
   const auto together = model->logits_together(prompts, {1, 70, 1, 64, 3});
   for (size_t i = 0; i < prompts.size(); ++i) {
@@ -74,9 +75,9 @@ TEST_P(InvarianceTest, NeighboursDoNotMatter) {
 }
 
 TEST_P(InvarianceTest, ThreadsAndRerunsDoNotMatter) {
-  const std::vector<float> want = rig(ModelRig::cpu(1))->logits(prompt(2));
+  const std::vector<float> want = rig(testing::open_device_under_test(1))->logits(prompt(2));
   for (const int threads : {2, 3, 7}) {
-    const auto model = rig(ModelRig::cpu(threads));
+    const auto model = rig(testing::open_device_under_test(threads));
     EXPECT_TRUE(same_bits(model->logits(prompt(2)), want)) << threads << " threads";
     EXPECT_TRUE(same_bits(model->logits(prompt(2)), want)) << threads << " threads, again";
   }
@@ -89,9 +90,13 @@ TEST_P(InvarianceTest, ADeviceThatRunsLaterGivesTheSameBits) {
 }
 
 TEST_P(InvarianceTest, StaleCacheContentsDoNotMatter) {
-  const auto model = rig(ModelRig::cpu());
+  const auto model = rig(testing::open_device_under_test(2));
   const std::vector<float> want = model->logits(prompt(3));
-  const auto poison = [&](std::byte* memory, int64_t bytes) { std::memset(memory, 0xFF, static_cast<size_t>(bytes)); };
+  const std::vector<std::byte> stale(size_t{16} << 20, std::byte{0xFF});
+  const auto poison = [&](std::byte* memory, int64_t bytes) {
+    ASSERT_LE(static_cast<size_t>(bytes), stale.size());
+    model->device().copy_in(memory, std::span(stale).first(static_cast<size_t>(bytes)));
+  };
   cache::Cache& cache = model->runner().cache();
   for (int64_t i = 0; i < cache.shape().kda_layers; ++i) {
     const auto layer = cache.kda(i);

@@ -3,10 +3,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <thread>
 
+#include "base/arena.h"
 #include "ops/ops.h"
 
 namespace nibble::testing {
@@ -33,16 +35,22 @@ ops::Kernel<Args> deferred_entry(ops::Kernel<Args> ops::KernelTable::*) {
 
 DeferredDevice::DeferredDevice(const ops::KernelTable& kernels) : inner_(kernels, 2) {
   table_.name = "deferred";
+  table_.scratch = kernels.scratch;
   ops::for_each_kernel([&]<auto Member>(const char*) {
     if (kernels.*Member != nullptr) table_.*Member = deferred_entry<Member>(Member);
   });
 }
 
 DeferredDevice::~DeferredDevice() {
-  for (std::byte* memory : adopted_) release(memory);
+  for (std::byte* memory : slabs_) release(memory);
 }
 
 std::byte* DeferredDevice::allocate(size_t bytes) {
+  allocated_ += static_cast<int64_t>(bytes);
+  return map(bytes);
+}
+
+std::byte* DeferredDevice::map(size_t bytes) {
   const size_t size = whole_pages(bytes == 0 ? 1 : bytes);
   void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
@@ -59,11 +67,17 @@ void DeferredDevice::release(std::byte* memory) noexcept {
 }
 
 const std::byte* DeferredDevice::adopt(std::span<const std::byte> host) {
-  std::byte* memory = allocate(host.size());
-  adopted_.push_back(memory);
-  mprotect(memory, mappings_[memory], PROT_READ | PROT_WRITE);
+  const size_t size = (host.size() + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
+  allocated_ += static_cast<int64_t>(host.size());
+  if (slabs_.empty() || size > mappings_[slabs_.back()] - slab_used_) {
+    slabs_.push_back(map(std::max(size, size_t{8} << 20)));
+    slab_used_ = 0;
+  }
+  std::byte *const slab = slabs_.back(), *const memory = slab + slab_used_;
+  slab_used_ += size;
+  mprotect(slab, mappings_[slab], PROT_READ | PROT_WRITE);
   if (!host.empty()) std::memcpy(memory, host.data(), host.size());
-  mprotect(memory, mappings_[memory], PROT_NONE);
+  mprotect(slab, mappings_[slab], PROT_NONE);
   return memory;
 }
 
@@ -75,6 +89,28 @@ void DeferredDevice::copy_out(std::span<std::byte> host, const std::byte* from) 
 }
 void DeferredDevice::fill_zero(std::byte* memory, size_t bytes) {
   enqueue([this, memory, bytes] { inner_.fill_zero(memory, bytes); });
+}
+
+namespace {
+
+class Queued final : public Device::Recording {
+ public:
+  Queued(DeferredDevice& device, std::vector<std::function<void()>> work) : device_(device), work_(std::move(work)) {}
+  void enqueue() override {
+    for (const auto& work : work_) device_.enqueue(work);
+  }
+
+ private:
+  DeferredDevice& device_;
+  std::vector<std::function<void()>> work_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device::Recording> DeferredDevice::record(const std::function<void()>& enqueue) {
+  std::vector<std::function<void()>> before = std::exchange(queue_, {});
+  enqueue();
+  return std::make_unique<Queued>(*this, std::exchange(queue_, std::move(before)));
 }
 
 void DeferredDevice::protect(int protection) {

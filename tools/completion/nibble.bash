@@ -13,9 +13,10 @@ _nibble() {
 
   case $previous in
     -m | --model | -o | --output) compopt -o dirnames 2>/dev/null; return ;;
-    -f | --file | --chat | --tokens-file | --problems | --out | --audit | --compare | --text | --config | --svg) compopt -o default 2>/dev/null; return ;;
-    --device) COMPREPLY=($(compgen -W 'auto cpu' -- "$word")); return ;;
-    --isa | --require) COMPREPLY=($(compgen -W 'portable avx2 avx512' -- "$word")); return ;;
+    -f | --file | --chat | --tokens-file | --problems | --out | --audit | --compare | --text | --config | --svg | -j | --json-schema | --api-key-file | --tls-cert | --tls-key) compopt -o default 2>/dev/null; return ;;
+    --device) COMPREPLY=($(compgen -W 'auto cpu cuda' -- "$word")); return ;;
+    --isa) COMPREPLY=($(compgen -W 'portable avx2 avx512' -- "$word")); return ;;
+    --require) COMPREPLY=($(compgen -W 'cpu avx2 avx512 cuda' -- "$word")); return ;;
     --precision) COMPREPLY=($(compgen -W 'exact bf16' -- "$word")); return ;;
     --mla) COMPREPLY=($(compgen -W 'absorbed expanded' -- "$word")); return ;;
     --effort) COMPREPLY=($(compgen -W 'low high max' -- "$word")); return ;;

@@ -1,5 +1,6 @@
 // The kernel table of one instruction set: constant data, so a missing kernel shows in a diff.
 #include "cpu/kernels/kernels.h"
+#include "cpu/scratch.h"
 
 #define NIBBLE_NAME_(x) #x
 #define NIBBLE_NAME(x)  NIBBLE_NAME_(x)
@@ -26,6 +27,7 @@ const ops::KernelTable kKernels = {
     .select_rows = select_rows,
     .sigmoid_mul = sigmoid_mul,
     .situ = situ,
+    .scratch = &kScratch,
 };
 
 }  // namespace nibble::cpu::NIBBLE_ISA

@@ -1,0 +1,235 @@
+// The server on the bundled model: answers are the engine's, alone and among hundreds, with readers that are slow and
+// readers that go.
+#include <dirent.h>
+
+#include <atomic>
+#include <map>
+
+#include "serve/scripted_server.h"
+
+namespace nibble::serve {
+namespace {
+
+class RealGenerator final : public Generator {
+ public:
+  explicit RealGenerator(const EngineOptions& options) : engine(options) {}
+  Engine::Id submit(Request request, Engine::Callback callback) override {
+    return engine.submit(std::move(request), std::move(callback));
+  }
+  void cancel(Engine::Id id) override { engine.cancel(id); }
+  EngineStats stats() const override { return engine.stats(); }
+  Engine engine;
+};
+
+class Load : public ::testing::Test {
+ protected:
+  static constexpr int kAtOnce = 64;
+
+  static void SetUpTestSuite() {
+    EngineOptions options;
+    options.model = NIBBLE_SOURCE_DIR "/models/k3-tiny";
+    options.context = 256;
+    options.threads = 1;
+    options.max_sequences = kAtOnce;
+    generator = new RealGenerator(options);
+    tokenizer = new text::Tokenizer(text::Tokenizer::load(options.model, generator->engine.vocabulary()));
+  }
+  static void TearDownTestSuite() {
+    delete tokenizer;
+    delete generator;
+  }
+
+  void SetUp() override {
+    ServerOptions options;
+    options.http.port = 0;
+    options.service.model_names = {"k3-tiny"};
+    options.service.render.effort = std::nullopt;  // as the checkpoint's generation_config.json has it
+    server_ = std::make_unique<Server>(options, Service::Log());
+    server_->open(*generator, *tokenizer, generator->engine.context());
+    thread_ = std::thread([this] { server_->run(); });
+  }
+  void TearDown() override {
+    if (!thread_.joinable()) return;
+    server_->stop();
+    thread_.join();
+  }
+
+  static TestJson request(int number, int max_tokens) {
+    const std::string question =
+        number % 8 == 7 ? "hi!" : "Liam has " + std::to_string(number % 50) + " pens. He buys 3 more. How many pens?";
+    return {{"messages", {{{"role", "user"}, {"content", question}}}},
+            {"temperature", number % 2 == 0 ? 0.0 : 1.0},
+            {"seed", number},
+            {"max_tokens", max_tokens}};
+  }
+  static TestJson streamed(TestJson body) {
+    body["stream"] = true;
+    return body;
+  }
+  static int open_descriptors() {
+    int count = 0;
+    DIR* list = ::opendir("/proc/self/fd");
+    while (::readdir(list) != nullptr) ++count;
+    ::closedir(list);
+    return count;
+  }
+
+  static inline RealGenerator* generator = nullptr;
+  static inline text::Tokenizer* tokenizer = nullptr;
+  std::unique_ptr<Server> server_;
+  std::thread thread_;
+};
+
+TEST_F(Load, ToolCallsStreamedAndWholeAreEqual) {
+  // The tools that the model was trained with.
+  const TestJson tools =
+      TestJson::parse(R"([{"type":"function","function":{"name":"get_weather","parameters":{"type":"object",)"
+                      R"("properties":{"city":{"type":"string"}},"required":["city"]}}},)"
+                      R"({"type":"function","function":{"name":"set_timer","parameters":{"type":"object",)"
+                      R"("properties":{"minutes":{"type":"number"}},"required":["minutes"]}}}])");
+  TestJson body = {{"messages", {{{"role", "user"}, {"content", "Set a timer for 25 minutes."}}}},
+                   {"tools", tools},
+                   {"temperature", 0},
+                   {"max_tokens", 120}};
+  const Answer whole = post(server_->port(), "/v1/chat/completions", body.dump());
+  ASSERT_EQ(whole.status, 200) << whole.body;
+  const TestJson choice = whole.json()["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "tool_calls") << choice;
+  const TestJson call = choice["message"]["tool_calls"][0];
+  EXPECT_EQ(call["function"]["name"], "set_timer");
+  EXPECT_EQ(TestJson::parse(call["function"]["arguments"].get<std::string>()), (TestJson{{"minutes", 25}}));
+
+  Client client(server_->port());
+  client.post("/v1/chat/completions", streamed(body).dump());
+  client.head();
+  const Gathered got = gather(client);
+  ASSERT_EQ(got.calls.size(), choice["message"]["tool_calls"].size());
+  EXPECT_EQ(got.calls.at(0).name, call["function"]["name"].get<std::string>());
+  EXPECT_EQ(got.calls.at(0).arguments, call["function"]["arguments"].get<std::string>());
+  EXPECT_EQ(got.finish_reason, "tool_calls");
+  EXPECT_EQ(got.reasoning, choice["message"].value("reasoning_content", ""));
+}
+
+TEST_F(Load, AnswersFitTheirSchema) {
+  for (const bool thinking : {true, false}) {
+    TestJson body = request(1, 120);
+    body["temperature"] = 0;
+    body["chat_template_kwargs"] = {{"thinking", thinking}};
+    body["response_format"] = TestJson::parse(
+        R"({"type":"json_schema","json_schema":{"name":"a","schema":{"type":"object","properties":{"pens":{"type":"integer"}},"required":["pens"]}}})");
+    const Answer answer = post(server_->port(), "/v1/chat/completions", body.dump());
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    const TestJson choice = answer.json()["choices"][0];
+    EXPECT_EQ(choice["finish_reason"], "stop") << choice;
+    EXPECT_TRUE(TestJson::parse(choice["message"]["content"].get<std::string>())["pens"].is_number_integer());
+    EXPECT_EQ(choice["message"].contains("reasoning_content"), thinking);
+  }
+  TestJson bad = request(1, 5);
+  bad["response_format"] = TestJson::parse(R"({"type":"json_schema","json_schema":{"name":"a","schema":{"not":{}}}})");
+  EXPECT_EQ(post(server_->port(), "/v1/chat/completions", bad.dump()).status, 400);
+}
+
+TEST_F(Load, ACompletionsLogprobsAreThoseOfItsTokens) {
+  const TestJson body = {
+      {"prompt", "Liam has"}, {"temperature", 0}, {"max_tokens", 4}, {"logprobs", 2}, {"echo", true}};
+  const TestJson c = post(server_->port(), "/v1/completions", body.dump()).json()["choices"][0];
+  const TestJson& l = c["logprobs"];
+  EXPECT_EQ(l["tokens"].size(), tokenizer->encode("Liam has").size() + 4);
+  EXPECT_TRUE(l["token_logprobs"][0].is_null());
+  std::string joined;
+  for (const TestJson& token : l["tokens"]) joined += token.get<std::string>();
+  EXPECT_EQ(joined, c["text"]);
+  EXPECT_EQ(l["top_logprobs"][1].size(), 2u);
+  TestJson none = body;
+  none["max_tokens"] = 0;
+  const TestJson prompt_only = post(server_->port(), "/v1/completions", none.dump()).json()["choices"][0];
+  EXPECT_EQ(prompt_only["text"], "Liam has");
+  EXPECT_EQ(prompt_only["logprobs"]["token_logprobs"],
+            TestJson(std::vector<TestJson>(l["token_logprobs"].begin(), l["token_logprobs"].end() - 4)));
+}
+
+// 256 at once on 64 places: every tenth reads slowly, every tenth goes in the middle; the others get what they get
+// alone.
+TEST_F(Load, ManyStreamsSomeSlowSomeGone) {
+  constexpr int kStreams = 256, kQuestions = 8, kTokens = 12;
+  std::map<int, std::string> alone;
+  for (int q = 0; q < kQuestions; ++q) {
+    const TestJson message =
+        post(server_->port(), "/v1/chat/completions", request(q, kTokens).dump()).json()["choices"][0]["message"];
+    alone[q] = message.value("reasoning_content", "") + "|" + message["content"].get<std::string>();
+  }
+  const int before = open_descriptors();
+  {
+    std::vector<Client> clients;
+    for (int i = 0; i < kStreams; ++i) {
+      clients.emplace_back(server_->port(), i % 10 == 3 ? 2048 : 0);
+      clients.back().post("/v1/chat/completions", streamed(request(i % kQuestions, kTokens)).dump());
+    }
+    for (int i = 0; i < kStreams; ++i) {
+      if (i % 10 != 7) continue;
+      EXPECT_EQ(clients[static_cast<size_t>(i)].head().status, 200);
+      clients[static_cast<size_t>(i)].event();
+      clients[static_cast<size_t>(i)].shut();
+    }
+    // Slow ones are read last, when all others have ended.
+    for (const bool slow : {false, true}) {
+      for (int i = 0; i < kStreams; ++i) {
+        if (i % 10 == 7 || (i % 10 == 3) != slow) continue;
+        Client& client = clients[static_cast<size_t>(i)];
+        EXPECT_EQ(client.head().status, 200);
+        const Gathered got = gather(client);
+        EXPECT_TRUE(got.done) << i;
+        EXPECT_EQ(got.reasoning + "|" + got.content, alone[i % kQuestions]) << i;
+      }
+    }
+  }
+  // The server has noticed all that went: a request of its own comes after them.
+  while (get(server_->port(), "/metrics").body.find("nibble:connections{engine=\"0\",model_name=\"k3-tiny\"} 1\n") ==
+         std::string::npos) {
+  }
+  while (generator->stats().running + generator->stats().waiting > 0) std::this_thread::yield();
+  const EngineStats stats = generator->stats();
+  EXPECT_EQ(stats.slots_free, stats.slots_total);
+  EXPECT_EQ(stats.pages_free, stats.pages_total);
+  EXPECT_LE(open_descriptors(), before + 1);  // the connection of the last look
+}
+
+TEST_F(Load, StoppingUnderLoadLosesNoAnswer) {
+  constexpr int kStreams = 64;
+  std::vector<Client> clients;
+  for (int i = 0; i < kStreams; ++i) {
+    clients.emplace_back(server_->port());
+    const TestJson body = request(i, 16);
+    clients.back().post("/v1/chat/completions", (i % 2 == 0 ? streamed(body) : body).dump());
+  }
+  EXPECT_EQ(clients[0].head().status, 200);
+  clients[0].event();
+  server_->stop();
+  int answered = 0, refused = 0;
+  for (int i = 0; i < kStreams; ++i) {
+    Client& client = clients[static_cast<size_t>(i)];
+    if (i % 2 == 0) {
+      const int status = i == 0 ? 200 : client.head().status;
+      if (status == 200) {
+        const Gathered got = gather(client);
+        EXPECT_TRUE(got.finish_reason == "stop" || got.finish_reason == "length") << i << got.error;
+        EXPECT_TRUE(got.done);
+        ++answered;
+      } else {
+        EXPECT_EQ(status, 503);
+        ++refused;
+      }
+    } else {
+      const Answer answer = client.answer();
+      EXPECT_TRUE(answer.status == 200 || answer.status == 503) << answer.body;
+      answer.status == 200 ? ++answered : ++refused;
+      EXPECT_TRUE(answer.json().contains(answer.status == 200 ? "choices" : "error"));
+    }
+  }
+  EXPECT_EQ(answered + refused, kStreams);
+  EXPECT_GT(answered, 0);
+  thread_.join();
+}
+
+}  // namespace
+}  // namespace nibble::serve
