@@ -48,8 +48,9 @@ void compare(Distance& d, std::span<const float> row, std::span<const int32_t> i
     d.close_calls += 1;
 }
 
-Distance measure(const testing::Golden& golden, const std::string& format, DType dtype, ops::MlaForm form) {
-  testing::ModelRig rig(testing::ModelRig::cpu(), testing::Golden::model_path(format), dtype, form);
+Distance measure(const testing::Golden& golden, const std::string& format, DType dtype, ops::MlaForm form,
+                 fp4::WeightFormat dense) {
+  testing::ModelRig rig(testing::ModelRig::cpu(), testing::Golden::model_path(format), dtype, form, dense);
   const auto width = static_cast<size_t>(rig.model().config().vocab_size);
   Distance d;
   for (const auto& prompt : golden.prompts(format)) {
@@ -68,24 +69,37 @@ Distance measure(const testing::Golden& golden, const std::string& format, DType
   return d;
 }
 
+void print_row(const testing::Golden& golden, const std::string& format, DType dtype, ops::MlaForm form,
+               fp4::WeightFormat dense) {
+  const Distance d = measure(golden, format, dtype, form, dense);
+  std::printf("| %s | %s | %s | %s | %.1e | %.1e | %.1e | %.1e | %lld of %lld |\n", format.c_str(), name_of(dense),
+              dtype == DType::kF32 ? "exact" : "bf16", form == ops::MlaForm::kAbsorbed ? "absorbed" : "expanded",
+              d.worst_logit, d.worst_last, d.kl / static_cast<double>(d.positions), d.worst_kl,
+              static_cast<long long>(d.top1_equal), static_cast<long long>(d.positions));
+}
+
 }  // namespace
 }  // namespace nibble
 
 int main() {
   using namespace nibble;
+  using fp4::WeightFormat;
   const testing::Golden golden;
   std::printf("Kernels: %s.\n\n", std::string(cpu::best_isa().name).c_str());
   std::printf(
-      "| experts | mode | MLA | worst top-8 logit | worst logit, last position | mean KL | worst KL | top-1 equal |\n");
-  std::printf("| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |\n");
+      "| experts | projections | mode | MLA | worst top-8 logit | worst logit, last position | mean KL | worst KL | "
+      "top-1 "
+      "equal |\n");
+  std::printf("| --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: |\n");
   for (const char* format : {"mxfp4", "nvfp4"}) {
-    for (const auto& [dtype, mode] : {std::pair{DType::kF32, "exact"}, std::pair{DType::kBf16, "bf16"}}) {
-      for (const auto& [form, name] :
-           {std::pair{ops::MlaForm::kAbsorbed, "absorbed"}, std::pair{ops::MlaForm::kExpanded, "expanded"}}) {
-        const Distance d = measure(golden, format, dtype, form);
-        std::printf("| %s | %s | %s | %.1e | %.1e | %.1e | %.1e | %lld of %lld |\n", format, mode, name, d.worst_logit,
-                    d.worst_last, d.kl / static_cast<double>(d.positions), d.worst_kl,
-                    static_cast<long long>(d.top1_equal), static_cast<long long>(d.positions));
+    for (const DType dtype : {DType::kF32, DType::kBf16}) {
+      for (const auto form : {ops::MlaForm::kAbsorbed, ops::MlaForm::kExpanded}) {
+        print_row(golden, format, dtype, form, WeightFormat::kBf16);
+      }
+    }
+    for (const WeightFormat dense : {WeightFormat::kFp8Block, WeightFormat::kMxfp4}) {
+      for (const DType dtype : {DType::kF32, DType::kBf16}) {
+        print_row(golden, format, dtype, ops::MlaForm::kAbsorbed, dense);
       }
     }
   }

@@ -27,15 +27,19 @@ enum class Precision : uint8_t {
 };
 
 struct EngineOptions {
-  std::filesystem::path model;  // a checkpoint directory as published
-  std::string device = "cpu";   // "cuda", "cuda:N", "auto": the best there is
-  std::string isa;              // "portable", "avx2", "avx512"; empty: the best this machine has
-  int threads = 0;              // 0: one a physical core
-  int64_t context = 0;          // tokens a sequence may reach; 0: what the model allows, as far as memory goes
-  int64_t max_sequences = 16;   // running at once
-  int64_t step_tokens = 256;    // rows a step may have: longer prompts go in chunks
-  int64_t cache_bytes = 0;      // for all state of all sequences; 0: what they can need, but no more than half of what
-                                // the machine has free
+  std::filesystem::path model;   // a checkpoint directory as published
+  std::string device = "cpu";    // "cuda", "cuda:N", "auto": the best there is
+  std::string isa;               // "portable", "avx2", "avx512"; empty: the best this machine has
+  int threads = 0;               // 0: one a physical core
+  std::string pinning = "auto";  // "on": each thread stays on a processor of its own; "off": it does not; "auto": it
+                                 // does where `threads` is 0 and the machine has several NUMA nodes
+  std::string dense = "bf16";    // "fp8" or "mxfp4": the bf16 projections are rewritten so on load, in memory
+  bool mlock = false;            // the whole checkpoint is read on load, and stays in memory
+  int64_t context = 0;           // tokens a sequence may reach; 0: what the model allows, as far as memory goes
+  int64_t max_sequences = 16;    // running at once
+  int64_t step_tokens = 256;     // rows a step may have: longer prompts go in chunks
+  int64_t cache_bytes = 0;       // for all state of all sequences; 0: what they can need, but no more than half of what
+                                 // the machine has free
   int64_t checkpoint_bytes = -1;      // of cache_bytes, for copies of state that later prompts begin from; 0: no reuse;
                                       // -1: a quarter at most
   int64_t checkpoint_interval = 256;  // tokens between such copies within a long prompt, a multiple of 64

@@ -1,11 +1,7 @@
 #include "backend/open_device.h"
 
-#include <sched.h>
-
-#include <fstream>
-#include <set>
-
 #include "backend/device_name.h"
+#include "backend/placement.h"
 #include "base/error.h"
 #include "cpu/cpu_device.h"
 #include "cpu/isa.h"
@@ -63,19 +59,24 @@ std::unique_ptr<Device> open_cuda(const DeviceOptions& options, int) {
 
 }  // namespace
 
-int physical_cores() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return 1;
-  std::set<std::string> cores;  // threads of one core name the same siblings
-  for (int i = 0; i < CPU_SETSIZE; ++i) {
-    if (!CPU_ISSET(i, &allowed)) continue;
-    std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(i) + "/topology/thread_siblings_list");
-    std::string siblings;
-    if (!std::getline(file, siblings)) siblings = "cpu" + std::to_string(i);
-    cores.insert(siblings);
-  }
-  return cores.empty() ? 1 : static_cast<int>(cores.size());
+Pinning parse_pinning(const std::string& name) {
+  if (name == "auto") return Pinning::kAuto;
+  if (name == "on") return Pinning::kOn;
+  if (name == "off") return Pinning::kOff;
+  throw Refusal({.what = "pinning " + name,
+                 .seen = "\"" + name + "\"",
+                 .rule = "threads stay on processors of their own (on), go where the system puts them (off), or auto",
+                 .fix = "auto, on or off"});
+}
+
+int physical_cores() { return Topology::machine().cores(); }
+
+std::vector<int> pinned_processors(const DeviceOptions& options) {
+  if (options.pinning == Pinning::kOff) return {};
+  if (options.pinning == Pinning::kAuto && options.threads != 0) return {};
+  const Topology machine = Topology::machine();
+  if (options.pinning == Pinning::kAuto && machine.numa_nodes() < 2) return {};
+  return machine.place(options.threads == 0 ? machine.cores() : options.threads);
 }
 
 std::vector<KernelSet> kernel_sets() {
@@ -103,7 +104,7 @@ std::unique_ptr<Device> open_device(const DeviceOptions& options) {
                    .fix = "threads 0"});
   }
   const int threads = options.threads == 0 ? physical_cores() : options.threads;
-  return std::make_unique<cpu::CpuDevice>(*choose_isa(options.isa).kernels, threads);
+  return std::make_unique<cpu::CpuDevice>(*choose_isa(options.isa).kernels, threads, pinned_processors(options));
 }
 
 }  // namespace nibble::backend

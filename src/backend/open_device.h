@@ -1,6 +1,7 @@
 // Names to devices: the one place that knows which backends this build has.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -10,10 +11,17 @@
 
 namespace nibble::backend {
 
+// Whether threads stay on processors of their own. By itself where nibble chose their number, so that it has the
+// machine to itself, and the machine has several NUMA nodes, between which a thread that moves leaves its memory
+// behind.
+enum class Pinning : uint8_t { kAuto, kOn, kOff };
+Pinning parse_pinning(const std::string& name);  // "auto", "on", "off"; throws Refusal
+
 struct DeviceOptions {
-  std::string device = "cpu";  // "cpu", "cuda", "cuda:N", "auto"
-  std::string isa;             // of the CPU: "portable", "avx2", "avx512"; empty: the best that this machine has
-  int threads = 0;             // of the CPU; 0: one a physical core that this process may use
+  std::string device = "cpu";        // "cpu", "cuda", "cuda:N", "auto"
+  std::string isa;                   // of the CPU: "portable", "avx2", "avx512"; empty: the best that this machine has
+  int threads = 0;                   // of the CPU; 0: one a physical core that this process may use
+  Pinning pinning = Pinning::kAuto;  // of the CPU's threads
 };
 
 // Throws Refusal for a device, an instruction set or a thread count that cannot be had. Never falls back in silence.
@@ -27,6 +35,9 @@ struct KernelSet {
   std::string_view needs;  // what a machine must have
 };
 std::vector<KernelSet> kernel_sets();
+
+// The processor of each thread of such a device, empty where they are not pinned.
+std::vector<int> pinned_processors(const DeviceOptions& options);
 
 // Cores that this process may run on, hardware threads of one core counted once.
 int physical_cores();

@@ -1,5 +1,10 @@
 #include "base/thread_pool.h"
 
+#ifdef __linux__
+#include <pthread.h>
+#include <sched.h>
+#endif
+
 #include "base/error.h"
 
 namespace nibble {
@@ -17,6 +22,17 @@ void pause() {
 #endif
 }
 
+// A wish: a container may forbid it, and then the thread runs where it is let.
+void stay_on([[maybe_unused]] std::thread& thread, [[maybe_unused]] int processor) {
+#ifdef __linux__
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (processor < 0 || processor >= CPU_SETSIZE) return;
+  CPU_SET(static_cast<size_t>(processor), &set);
+  pthread_setaffinity_np(thread.native_handle(), sizeof set, &set);
+#endif
+}
+
 // Returns once `value` is no longer `old`.
 template <class T>
 void await_change(const std::atomic<T>& value, T old) {
@@ -29,9 +45,13 @@ void await_change(const std::atomic<T>& value, T old) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) : size_(threads), shares_(static_cast<size_t>(threads > 0 ? threads : 0)) {
+ThreadPool::ThreadPool(int threads, const std::vector<int>& processors)
+    : size_(threads), shares_(static_cast<size_t>(threads > 0 ? threads : 0)) {
   if (threads < 1) throw ContractError("ThreadPool: at least one thread");
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+  for (int i = 1; i < threads; ++i) {
+    workers_.emplace_back([this, i] { work(i); });
+    if (static_cast<size_t>(i) < processors.size()) stay_on(workers_.back(), processors[static_cast<size_t>(i)]);
+  }
 }
 
 ThreadPool::~ThreadPool() {

@@ -14,7 +14,9 @@ namespace nibble {
 // yet let run, on a busy machine above all. Not re-entrant: a task must not start another loop on the same pool.
 class ThreadPool {
  public:
-  explicit ThreadPool(int threads);  // the caller counts as one; threads >= 1
+  // The caller counts as one; threads >= 1. `processors`, where given, names one for each thread: all but the caller
+  // stay on theirs, as far as the system lets them.
+  explicit ThreadPool(int threads, const std::vector<int>& processors = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

@@ -96,6 +96,18 @@ void Checkpoint::validate_all(const std::function<void(int64_t, int64_t)>& progr
   all.refuse_if_any(impl_->directory.string());
 }
 
+void Checkpoint::lock(const std::function<void(int, int)>& progress) const {
+  const auto count = static_cast<int>(impl_->files.size());
+  int done = 0;
+  std::mutex reporting;
+  for_each_parallel(count, [&](int64_t shard) {
+    impl_->files[static_cast<size_t>(shard)].lock();
+    const std::lock_guard lock(reporting);
+    ++done;
+    if (progress) progress(done, count);
+  });
+}
+
 int64_t Checkpoint::scale_bytes() const {
   int64_t total = 0;
   for (int64_t slot = 0; slot < impl_->plan.slots(); ++slot) {

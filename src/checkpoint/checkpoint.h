@@ -74,6 +74,10 @@ class Checkpoint {
   void validate_all(const std::function<void(int64_t done, int64_t total)>& progress = {}) const;
   int64_t scale_bytes() const;
 
+  // Reads all shards, several at a time, and keeps them in memory as long as the checkpoint is open. Throws Refusal.
+  // `progress` is told shards done and in all, from any of the threads, one at a time.
+  void lock(const std::function<void(int done, int total)>& progress = {}) const;
+
   // For inspect and tests: every tensor of the files, in file order.
   struct TensorInfo {
     std::string_view name;   // as published

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -49,6 +50,19 @@ MappedFile MappedFile::open(const std::filesystem::path& path, std::string_view 
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), static_cast<size_t>(size_));
+}
+
+void MappedFile::lock() const {
+  if (data_ == nullptr || ::mlock(data_, static_cast<size_t>(size_)) == 0) return;
+  const int error = errno;
+  struct rlimit limit {};
+  ::getrlimit(RLIMIT_MEMLOCK, &limit);
+  const std::string most = limit.rlim_cur == RLIM_INFINITY ? "no limit" : std::to_string(limit.rlim_cur) + " bytes";
+  throw Refusal({.what = "mlock",
+                 .seen = std::generic_category().message(error) + " for " + std::to_string(size_) +
+                         " bytes; this process may lock " + most,
+                 .rule = "all shards must fit into memory, and into what a process may lock",
+                 .fix = "ulimit -l unlimited, more memory, or a run without mlock"});
 }
 
 int64_t MappedFile::readable_from(int64_t offset) const {

@@ -24,6 +24,10 @@ class MappedFile {
   }
   ~MappedFile();
 
+  // Reads the whole file and keeps it in memory while it is mapped. Refusal where the memory, or the limit of what a
+  // process may lock, is too small.
+  void lock() const;
+
   int64_t size() const { return size_; }
   std::span<const std::byte> bytes() const { return {data_, static_cast<size_t>(size_)}; }
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), static_cast<size_t>(size_)}; }

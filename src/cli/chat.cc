@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <memory>
 #include <optional>
 
@@ -128,10 +129,19 @@ void Chat::turn(const std::string& line) {
   unanswered_ = true;
 }
 
+// NIBBLE_MODEL names a directory, which a server knows nothing of; what was typed is a name.
+std::string name_for_a_server(const std::string& model) {
+  const char* const directory = std::getenv("NIBBLE_MODEL");
+  return directory != nullptr && model == directory ? std::string() : model;
+}
+
+std::unique_ptr<ChatModel> open_model(const Options& o) {
+  if (o.url.empty()) return load_chat_model(o.model, o.chat, o.request);
+  return connect_chat_model({.url = o.url, .key = o.key, .model = name_for_a_server(o.model.model)}, o.chat, o.request);
+}
+
 void chat(const Options& o) {
-  Chat conversation(
-      o, o.url.empty() ? load_chat_model(o.model, o.chat, o.request)
-                       : connect_chat_model({.url = o.url, .key = o.key, .model = o.model.model}, o.chat, o.request));
+  Chat conversation(o, open_model(o));
   if (const int code = conversation.run(); code != kDone) throw CLI::RuntimeError(code);
 }
 

@@ -31,6 +31,9 @@ void add_device_options(CLI::App& command, ModelOptions& options) {
           },
           "CPU threads (default: one a core)")
       ->envname("NIBBLE_THREADS");
+  command.add_option("--pin", options.pinning, "Keep each thread on a core of its own: auto, on or off")
+      ->check(CLI::IsMember({"auto", "on", "off"}))
+      ->capture_default_str();
 }
 
 void add_model_options(CLI::App& command, ModelOptions& options, const char* precision) {
@@ -46,6 +49,10 @@ void add_model_options(CLI::App& command, ModelOptions& options, const char* pre
   command.add_option("--mla", options.mla_form, "Form of the attention product: absorbed or expanded")
       ->check(CLI::IsMember({"absorbed", "expanded"}))
       ->capture_default_str();
+  command.add_option("--dense", options.dense, "The bf16 projections as bf16, fp8 or mxfp4, made once on load")
+      ->check(CLI::IsMember({"bf16", "fp8", "mxfp4"}))
+      ->capture_default_str();
+  command.add_flag("--mlock", options.mlock, "Read the whole checkpoint on load and keep it in memory");
   command.add_flag("--enforce-eager", options.eager,
                    "On a GPU: no graphs; each step's kernels are launched one by one");
   command.add_flag("-v,--verbose", options.verbose, "Figures on stderr after each answer");
@@ -71,8 +78,15 @@ std::filesystem::path model_directory(const ModelOptions& options) {
   return options.model;
 }
 
+backend::DeviceOptions device_options(const ModelOptions& options) {
+  return {.device = options.device,
+          .isa = options.isa,
+          .threads = options.threads,
+          .pinning = backend::parse_pinning(options.pinning)};
+}
+
 std::unique_ptr<Device> open_device(const ModelOptions& options) {
-  auto device = backend::open_device({.device = options.device, .isa = options.isa, .threads = options.threads});
+  auto device = backend::open_device(device_options(options));
   const std::string name(device->name());  // "cpu avx2"
   const size_t space = name.find(' ');
   if (!options.require.empty() && options.require != name.substr(0, space) &&
@@ -92,6 +106,9 @@ EngineOptions engine_options(const ModelOptions& options) {
           .device = options.device,
           .isa = options.isa,
           .threads = options.threads,
+          .pinning = options.pinning,
+          .dense = options.dense,
+          .mlock = options.mlock,
           .context = options.context,
           .max_sequences = 1,
           .precision = options.precision == "exact" ? Precision::kExact : Precision::kBf16,

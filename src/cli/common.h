@@ -15,6 +15,9 @@
 namespace CLI {
 class App;
 }
+namespace nibble::backend {
+struct DeviceOptions;
+}
 
 namespace nibble::cli {
 
@@ -25,13 +28,18 @@ struct ModelOptions {
   std::string require;          // what the device must be; empty: anything
   std::string precision;        // "exact" or "bf16"
   std::string mla_form = "absorbed";
-  int threads = 0;      // 0: one a core
+  int threads = 0;               // 0: one a core
+  std::string pinning = "auto";  // or "on", "off"
+  std::string dense = "bf16";    // what bf16 projections become on load
+  bool mlock = false;
   int64_t context = 0;  // 0: what the model allows
   bool eager = false;   // no graphs
   bool verbose = false;
 };
 
-// -m, --device, --isa, --require, -t; and for commands that run the model -c, --precision, --mla, --verbose.
+// -m, --device, --isa, --require, -t, --pin; and for commands that run the model -c, --precision, --mla, --dense,
+// --mlock,
+// --verbose.
 void add_device_options(CLI::App& command, ModelOptions& options);
 void add_model_options(CLI::App& command, ModelOptions& options, const char* precision);
 
@@ -40,6 +48,7 @@ std::filesystem::path model_directory(const ModelOptions& options);
 
 // Refuses devices, instruction sets and requirements that this machine or build cannot meet.
 std::unique_ptr<Device> open_device(const ModelOptions& options);
+backend::DeviceOptions device_options(const ModelOptions& options);
 EngineOptions engine_options(const ModelOptions& options);
 
 // Refuses ids outside the vocabulary, nothing at all, and more than `context` of them.

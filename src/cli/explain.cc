@@ -37,6 +37,22 @@ struct Options {
   bool json = false;
 };
 
+Decision explain_threads(const ModelOptions& o, const Device& device) {
+  const bool pinned = !backend::pinned_processors(device_options(o)).empty();
+  Decision pinning{.name = "pinned",
+                   .value = pinned ? "yes" : "no",
+                   .how = o.pinning == "auto" ? "auto" : "set",
+                   .why = o.pinning != "auto" ? "--pin " + o.pinning
+                          : pinned            ? "several NUMA nodes, and a thread a core"
+                          : o.threads != 0    ? "--threads leaves room for others"
+                                              : "one NUMA node"};
+  return {.name = "threads",
+          .value = std::to_string(device.concurrency()),
+          .how = o.threads == 0 ? "auto" : "set",
+          .why = o.threads == 0 ? "one a physical core that this process may use" : "--threads",
+          .parts = {pinning}};
+}
+
 Decision explain_device(const ModelOptions& o, const Device& device) {
   const std::string name(device.name());  // "cpu avx2"
   const std::string isa = name.substr(name.find(' ') + 1);
@@ -65,16 +81,11 @@ Decision explain_device(const ModelOptions& o, const Device& device) {
           .why = o.device != "auto" ? "--device"
                  : kind == "cpu"    ? "no other that this build has kernels for"
                                     : device.description(),
-          .parts = {kernels, kind == "cpu"
-                                 ? Decision{.name = "threads",
-                                            .value = std::to_string(device.concurrency()),
-                                            .how = o.threads == 0 ? "auto" : "set",
-                                            .why = o.threads == 0 ? "one a physical core that this process may use"
-                                                                  : "--threads"}
-                                 : Decision{.name = "memory",
-                                            .value = with_commas(device.available_memory()) + " bytes",
-                                            .how = "fixed",
-                                            .why = "free on " + device.description()}}};
+          .parts = {kernels, kind == "cpu" ? explain_threads(o, device)
+                                           : Decision{.name = "memory",
+                                                      .value = with_commas(device.available_memory()) + " bytes",
+                                                      .how = "fixed",
+                                                      .why = "free on " + device.description()}}};
 }
 
 // Why a part is what it is: the tensors' names and dtypes decide, never a list in the config.
@@ -120,6 +131,10 @@ Decision explain_arithmetic(const ModelOptions& o) {
                      .how = absorbed ? "auto" : "set",
                      .why = absorbed ? "kv_b_proj is applied to queries and sums, so that latents alone are read"
                                      : "--mla expanded: keys and values are made from the latents, as published"},
+                    {.name = "projections",
+                     .value = o.dense,
+                     .how = o.dense == "bf16" ? "auto" : "set",
+                     .why = o.dense == "bf16" ? "as published" : "--dense: rewritten on load (docs/fidelity.md)"},
                     {.name = "KDA",
                      .value = "segments of 16",
                      .how = "fixed",

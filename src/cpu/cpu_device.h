@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/device.h"
 #include "base/thread_pool.h"
@@ -10,7 +11,8 @@ namespace nibble::cpu {
 
 class CpuDevice final : public Device {
  public:
-  CpuDevice(const ops::KernelTable& kernels, int threads);
+  // `processors`: as ThreadPool takes them.
+  CpuDevice(const ops::KernelTable& kernels, int threads, const std::vector<int>& processors = {});
 
   std::string_view name() const override { return name_; }
   const ops::KernelTable& kernels() const override { return kernels_; }

@@ -16,6 +16,16 @@ std::function<void(int, int)> phase(const EngineOptions& options, std::string_vi
   return [progress = options.progress, name](int done, int total) { progress(name, done, total); };
 }
 
+fp4::WeightFormat parse_dense(const std::string& name) {
+  if (name == "bf16") return fp4::WeightFormat::kBf16;
+  if (name == "fp8") return fp4::WeightFormat::kFp8Block;
+  if (name == "mxfp4") return fp4::WeightFormat::kMxfp4;
+  throw Refusal({.what = "dense " + name,
+                 .seen = "\"" + name + "\"",
+                 .rule = "the bf16 projections stay bf16, or become fp8 or mxfp4",
+                 .fix = "bf16, fp8 or mxfp4"});
+}
+
 void check_count(const char* what, int64_t seen, int64_t most) {
   if (seen >= 1 && seen <= most) return;
   throw Refusal({.what = std::string(what) + " " + std::to_string(seen),
@@ -70,12 +80,16 @@ std::unique_ptr<Device> open_device(const EngineOptions& options) {
   check_count("step_tokens", options.step_tokens, 65536);
   check_interval(options.checkpoint_interval);
   check_suspend_directory(options.suspend_directory);
-  return backend::open_device({.device = options.device, .isa = options.isa, .threads = options.threads});
+  parse_dense(options.dense);
+  return backend::open_device({.device = options.device,
+                               .isa = options.isa,
+                               .threads = options.threads,
+                               .pinning = backend::parse_pinning(options.pinning)});
 }
 
 model::K3 load_model(const EngineOptions& options, const checkpoint::Checkpoint& checkpoint, Device& device) {
   check_memory(options, checkpoint, device);
-  return model::K3::load(checkpoint, device, phase(options, "load"));
+  return model::K3::load(checkpoint, device, {.dense = parse_dense(options.dense), .progress = phase(options, "load")});
 }
 
 }  // namespace
@@ -86,7 +100,9 @@ LoadedModel::LoadedModel(const EngineOptions& options)
       tokenizer(text::Tokenizer::load(options.model, checkpoint.config().vocab_size)),
       model(load_model(options, checkpoint, *device)),
       facts(gather_facts(checkpoint.config(), tokenizer)),
-      constraints(tokenizer, facts.stop_ids) {}
+      constraints(tokenizer, facts.stop_ids) {
+  if (options.mlock) checkpoint.lock(phase(options, "lock"));
+}
 
 void LoadedModel::prepare(Request& request) {
   validate(request, facts);

@@ -54,6 +54,25 @@ void dequantize(std::span<const uint8_t> codes, std::span<const typename F::Scal
 template void dequantize<Mxfp4>(std::span<const uint8_t>, std::span<const E8m0>, float, std::span<float>);
 template void dequantize<Nvfp4>(std::span<const uint8_t>, std::span<const E4m3>, float, std::span<float>);
 
+void quantize_fp8(std::span<const float> band, size_t width, std::span<E4m3> codes, std::span<float> scales) {
+  constexpr size_t kTile = Fp8Block::kTile;
+  if (width == 0 || band.size() % width != 0 || band.size() > kTile * width || codes.size() != band.size() ||
+      scales.size() != (width + kTile - 1) / kTile) {
+    throw ContractError("quantize_fp8: up to 128 rows, as many codes, scales [ceil(K / 128)]");
+  }
+  std::fill(scales.begin(), scales.end(), 0.0f);
+  for (size_t row = 0; row < band.size(); row += width) {
+    for (size_t k = 0; k < width; k += kTile) {
+      const float amax = finite_amax(band.subspan(row + k, std::min(kTile, width - k)), "quantize_fp8");
+      scales[k / kTile] = std::max(scales[k / kTile], amax / kE4m3Max);
+    }
+  }
+  for (size_t i = 0; i < band.size(); ++i) {
+    const float scale = scales[i % width / kTile];
+    codes[i] = scale == 0 ? E4m3{} : to_e4m3(band[i] / scale);
+  }
+}
+
 void dequantize_fp8(std::span<const E4m3> codes, std::span<const float> scales, std::span<float> row) {
   if (codes.size() != row.size() || scales.size() != (row.size() + Fp8Block::kTile - 1) / Fp8Block::kTile) {
     throw ContractError("dequantize_fp8: codes [K], scales [ceil(K / 128)]");

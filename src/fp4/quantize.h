@@ -28,6 +28,10 @@ void dequantize(std::span<const uint8_t> codes, std::span<const typename F::Scal
 extern template void dequantize<Mxfp4>(std::span<const uint8_t>, std::span<const E8m0>, float, std::span<float>);
 extern template void dequantize<Nvfp4>(std::span<const uint8_t>, std::span<const E4m3>, float, std::span<float>);
 
+// Up to 128 rows of `width` values, in tiles of 128 columns, the last partial: each tile's scale puts its largest value
+// at E4M3's largest, 448. A tile of zeros has scale 0 and codes of 0.
+void quantize_fp8(std::span<const float> band, size_t width, std::span<E4m3> codes, std::span<float> scales);
+
 // One row of an FP8 matrix: `scales` are the tile scales of the row's 128-row band, one per 128 of K, the last partial.
 void dequantize_fp8(std::span<const E4m3> codes, std::span<const float> scales, std::span<float> row);
 

@@ -4,6 +4,7 @@
 // experts, F expert width, N vocabulary.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <variant>
 #include <vector>
@@ -65,12 +66,18 @@ struct Layer {
   std::variant<SituMlp, LatentMoe> mlp;
 };
 
+struct LoadOptions {
+  // What the projections that are published in bf16 become; kBf16: they stay. Not the router, the small gates of KDA,
+  // kv_b_proj, the embedding and the head, and not what the format cannot group.
+  fp4::WeightFormat dense = fp4::WeightFormat::kBf16;
+  std::function<void(int done, int total)> progress = {};  // layers
+};
+
 class K3 {
  public:
   // Binds the checkpoint's bytes to members, on `device`. The checkpoint must outlive the model: on a CPU its mapped
-  // bytes are the weights. `progress` is told layers done and in all.
-  static K3 load(const checkpoint::Checkpoint& checkpoint, Device& device,
-                 const std::function<void(int done, int total)>& progress = {});
+  // bytes are the weights.
+  static K3 load(const checkpoint::Checkpoint& checkpoint, Device& device, const LoadOptions& options = {});
 
   // Enqueues the whole forward pass.
   void forward(Step& step) const;
@@ -81,7 +88,7 @@ class K3 {
  private:
   friend class Binder;
   checkpoint::Config config_;
-  std::vector<DeviceBuffer> owned_;  // vectors widened to fp32, tables of experts
+  std::vector<DeviceBuffer> owned_;  // vectors widened to fp32, tables of experts, rewritten projections
 
   Linear embed_tokens_, lm_head_;
   Vector norm_;

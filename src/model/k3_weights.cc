@@ -3,6 +3,7 @@
 #include <cstring>
 #include <string>
 
+#include "checkpoint/requantize.h"
 #include "model/k3.h"
 #include "plan/footprint.h"
 
@@ -11,10 +12,23 @@ namespace nibble::model {
 // Turns checkpoint sources into device memory. Matrices stay the file's bytes; vectors are small and widened to fp32.
 class Binder {
  public:
-  Binder(const checkpoint::Checkpoint& checkpoint, Device& device, std::vector<DeviceBuffer>& owned)
-      : checkpoint_(checkpoint), device_(device), owned_(owned) {}
+  Binder(const checkpoint::Checkpoint& checkpoint, Device& device, fp4::WeightFormat dense,
+         std::vector<DeviceBuffer>& owned)
+      : checkpoint_(checkpoint), device_(device), dense_(dense), owned_(owned) {}
 
   Linear linear(const std::string& stem) const { return {matrix(stem)}; }
+
+  // The same, rewritten where the options ask for it.
+  Linear projection(const std::string& stem) {
+    const checkpoint::MatrixSource source = checkpoint_.matrix(stem);
+    if (dense_ == fp4::WeightFormat::kBf16 || !checkpoint::can_requantize(source, dense_)) return linear(stem);
+    const checkpoint::HostMatrix made = checkpoint::requantize(source, dense_);
+    return {{.format = made.format,
+             .rows = source.rows,
+             .cols = source.cols,
+             .codes = upload<std::byte>(made.codes),
+             .scales = upload<std::byte>(made.scales)}};
+  }
 
   Vector vector(const std::string& name) {
     const checkpoint::VectorSource source = checkpoint_.vector(name);
@@ -65,20 +79,21 @@ class Binder {
 
   const checkpoint::Checkpoint& checkpoint_;
   Device& device_;
+  fp4::WeightFormat dense_;
   std::vector<DeviceBuffer>& owned_;
 };
 
 namespace {
 
 Kda bind_kda(Binder& bind, const checkpoint::Config& c, const std::string& at, int64_t index) {
-  return {.q_proj = bind.linear(at + "q_proj"),
-          .k_proj = bind.linear(at + "k_proj"),
-          .v_proj = bind.linear(at + "v_proj"),
-          .g_proj = bind.linear(at + "g_proj"),
+  return {.q_proj = bind.projection(at + "q_proj"),
+          .k_proj = bind.projection(at + "k_proj"),
+          .v_proj = bind.projection(at + "v_proj"),
+          .g_proj = bind.projection(at + "g_proj"),
           .f_a_proj = bind.linear(at + "f_a_proj"),
           .f_b_proj = bind.linear(at + "f_b_proj"),
           .b_proj = bind.linear(at + "b_proj"),
-          .o_proj = bind.linear(at + "o_proj"),
+          .o_proj = bind.projection(at + "o_proj"),
           .q_conv1d = bind.taps(at + "q_conv1d.weight", c.short_conv_kernel_size),
           .k_conv1d = bind.taps(at + "k_conv1d.weight", c.short_conv_kernel_size),
           .v_conv1d = bind.taps(at + "v_conv1d.weight", c.short_conv_kernel_size),
@@ -91,12 +106,12 @@ Kda bind_kda(Binder& bind, const checkpoint::Config& c, const std::string& at, i
 }
 
 Mla bind_mla(Binder& bind, const checkpoint::Config& c, const std::string& at, int64_t index) {
-  return {.q_a_proj = bind.linear(at + "q_a_proj"),
-          .q_b_proj = bind.linear(at + "q_b_proj"),
-          .kv_a_proj_with_mqa = bind.linear(at + "kv_a_proj_with_mqa"),
+  return {.q_a_proj = bind.projection(at + "q_a_proj"),
+          .q_b_proj = bind.projection(at + "q_b_proj"),
+          .kv_a_proj_with_mqa = bind.projection(at + "kv_a_proj_with_mqa"),
           .kv_b_proj = bind.linear(at + "kv_b_proj"),
-          .g_proj = bind.linear(at + "g_proj"),
-          .o_proj = bind.linear(at + "o_proj"),
+          .g_proj = bind.projection(at + "g_proj"),
+          .o_proj = bind.projection(at + "o_proj"),
           .q_a_layernorm = bind.vector(at + "q_a_layernorm.weight"),
           .kv_a_layernorm = bind.vector(at + "kv_a_layernorm.weight"),
           .index = index,
@@ -104,10 +119,10 @@ Mla bind_mla(Binder& bind, const checkpoint::Config& c, const std::string& at, i
           .value_dim = c.v_head_dim};
 }
 
-SituMlp bind_mlp(const Binder& bind, const checkpoint::Config& c, const std::string& at) {
-  return {.gate_proj = bind.linear(at + "gate_proj"),
-          .up_proj = bind.linear(at + "up_proj"),
-          .down_proj = bind.linear(at + "down_proj"),
+SituMlp bind_mlp(Binder& bind, const checkpoint::Config& c, const std::string& at) {
+  return {.gate_proj = bind.projection(at + "gate_proj"),
+          .up_proj = bind.projection(at + "up_proj"),
+          .down_proj = bind.projection(at + "down_proj"),
           .beta = c.activation_situ_beta,
           .linear_beta = c.activation_situ_linear_beta};
 }
@@ -115,8 +130,8 @@ SituMlp bind_mlp(const Binder& bind, const checkpoint::Config& c, const std::str
 LatentMoe bind_moe(Binder& bind, const checkpoint::Config& c, const std::string& at, int64_t layer) {
   return {.gate = bind.linear(at + "gate"),
           .e_score_correction_bias = bind.vector(at + "gate.e_score_correction_bias"),
-          .routed_expert_down_proj = bind.linear(at + "routed_expert_down_proj"),
-          .routed_expert_up_proj = bind.linear(at + "routed_expert_up_proj"),
+          .routed_expert_down_proj = bind.projection(at + "routed_expert_down_proj"),
+          .routed_expert_up_proj = bind.projection(at + "routed_expert_up_proj"),
           .routed_expert_norm = c.latent_moe_use_norm ? bind.vector(at + "routed_expert_norm.weight") : Vector{},
           .w1 = bind.experts(at + "experts.", c.num_experts, ".w1"),
           .w3 = bind.experts(at + "experts.", c.num_experts, ".w3"),
@@ -130,12 +145,11 @@ LatentMoe bind_moe(Binder& bind, const checkpoint::Config& c, const std::string&
 
 }  // namespace
 
-K3 K3::load(const checkpoint::Checkpoint& checkpoint, Device& device,
-            const std::function<void(int done, int total)>& progress) {
+K3 K3::load(const checkpoint::Checkpoint& checkpoint, Device& device, const LoadOptions& options) {
   K3 model;
   model.config_ = checkpoint.config();
   const checkpoint::Config& c = model.config_;
-  Binder bind(checkpoint, device, model.owned_);
+  Binder bind(checkpoint, device, options.dense, model.owned_);
   const auto residual = [&](const std::string& at) {
     return AttentionResidual{bind.vector(at + "_norm.weight"), bind.vector(at + "_proj.weight")};
   };
@@ -162,7 +176,7 @@ K3 K3::load(const checkpoint::Checkpoint& checkpoint, Device& device,
       layer.mlp = bind_mlp(bind, c, at + "mlp.");
     }
     model.layers_.push_back(layer);
-    if (progress) progress(static_cast<int>(l + 1), static_cast<int>(c.num_hidden_layers));
+    if (options.progress) options.progress(static_cast<int>(l + 1), static_cast<int>(c.num_hidden_layers));
   }
   model.output_attn_res_ = residual("model.output_attn_res");
   model.norm_ = bind.vector("model.norm.weight");

@@ -2,7 +2,11 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
+#include <algorithm>
+#include <atomic>
+#include <thread>
 #include <vector>
 
 namespace nibble {
@@ -34,6 +38,36 @@ TEST(ThreadPool, ManyShortRounds) {
     for (const int64_t p : part) sum += p;
   }
   EXPECT_EQ(sum, 4LL * 20000 * 19999 / 2 + 6LL * 20000);
+}
+
+// Each share waits for the others, so that each is on a thread of its own.
+TEST(ThreadPool, ThreadsStayOnTheirProcessors) {
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  std::vector<int> processors;
+  for (int i = 0; i < CPU_SETSIZE && processors.size() < 3; ++i) {
+    if (CPU_ISSET(i, &allowed)) processors.push_back(i);
+  }
+  processors.resize(3, processors.back());
+  ThreadPool pool(3, processors);
+  std::atomic<int> arrived = 0;
+  std::vector<int> only(3, -1);  // the one processor of a share's thread
+  const auto caller = std::this_thread::get_id();
+  pool.parallel_for(3, [&](int64_t begin, int64_t, int) {
+    ++arrived;
+    while (arrived < 3) std::this_thread::yield();
+    if (std::this_thread::get_id() == caller) return;
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    sched_getaffinity(0, sizeof own, &own);
+    for (int i = 0; CPU_COUNT(&own) == 1 && i < CPU_SETSIZE; ++i) {
+      if (CPU_ISSET(i, &own)) only[static_cast<size_t>(begin)] = i;
+    }
+  });
+  std::vector<int> expected = {-1, processors[1], processors[2]};  // the caller goes where it likes
+  std::sort(only.begin(), only.end());
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(only, expected);
 }
 
 }  // namespace

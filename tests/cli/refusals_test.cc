@@ -47,6 +47,8 @@ TEST(Refused, WordsThatAreNoCommandOrFlag) {
   expect_refused({generate({"-p", "x", "--temp", "1", "--temp", "2"}), "--temp"});
   expect_refused({flag("--precision", "fp8"), "fp8"});
   expect_refused({flag("--mla", "fast"), "fast"});
+  expect_refused({flag("--dense", "int8"), "int8"});
+  expect_refused({flag("--pin", "maybe"), "maybe"});
 }
 
 TEST(Refused, Models) {

@@ -96,6 +96,7 @@ TEST(ChatUrl, IsTheSameConversation) {
   const Ended named = run(chat(server, {"-m", "other"}), {.input = "hi!\n"});
   EXPECT_EQ(named.code, 1);
   EXPECT_NE(named.err.find("does not exist"), std::string::npos) << named.err;
+  EXPECT_EQ(run(chat(server), {.input = "hi!\n", .environment = {"NIBBLE_MODEL=" + model()}}).code, 0);
   const Ended bytes = run(chat(server), {.input = "\xFF\nhi!\n"});
   EXPECT_EQ(bytes.code, 1);
   EXPECT_NE(bytes.err.find("UTF-8"), std::string::npos) << bytes.err;

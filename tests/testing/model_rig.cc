@@ -21,10 +21,11 @@ std::unique_ptr<Device> ModelRig::cpu(int threads) {
   return std::make_unique<cpu::CpuDevice>(*cpu::best_isa().kernels, threads);
 }
 
-ModelRig::ModelRig(std::unique_ptr<Device> device, const std::string& directory, DType dtype, ops::MlaForm form)
+ModelRig::ModelRig(std::unique_ptr<Device> device, const std::string& directory, DType dtype, ops::MlaForm form,
+                   fp4::WeightFormat dense)
     : device_(std::move(device)),
       checkpoint_(checkpoint::Checkpoint::open(directory)),
-      model_(model::K3::load(checkpoint_, *device_)),
+      model_(model::K3::load(checkpoint_, *device_, {.dense = dense})),
       runner_(*device_, model_, options(dtype, form)) {}
 
 std::vector<float> ModelRig::logits(const std::vector<int32_t>& tokens, int64_t chunk, model::Tap* tap) {

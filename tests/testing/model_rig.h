@@ -15,7 +15,7 @@ namespace nibble::testing {
 class ModelRig {
  public:
   ModelRig(std::unique_ptr<Device> device, const std::string& directory, DType dtype,
-           ops::MlaForm form = ops::MlaForm::kAbsorbed);
+           ops::MlaForm form = ops::MlaForm::kAbsorbed, fp4::WeightFormat dense = fp4::WeightFormat::kBf16);
 
   // Logits of every position of `tokens`, [T * N], fed in chunks of at most `chunk` rows (0: whole).
   std::vector<float> logits(const std::vector<int32_t>& tokens, int64_t chunk = 0, model::Tap* tap = nullptr);

@@ -98,20 +98,17 @@ Packed pack_nvfp4(std::span<const float> values, int64_t cols) {
   return out;
 }
 
-// Each tile's scale puts its largest value at E4M3's largest.
-Packed pack_fp8_block(std::span<const float> values, int64_t rows, int64_t cols) {
-  constexpr int64_t kTile = fp4::Fp8Block::kTile;
-  const int64_t bands = (rows + kTile - 1) / kTile, tiles = (cols + kTile - 1) / kTile;
-  const auto tile_of = [&](int64_t i) { return static_cast<size_t>(i / cols / kTile * tiles + i % cols / kTile); };
-  std::vector<float> scales(static_cast<size_t>(bands * tiles));
-  Packed out{std::vector<uint8_t>(values.size()), std::vector<uint8_t>(scales.size() * sizeof(float))};
-  for (int64_t i = 0; i < rows * cols; ++i) {
-    scales[tile_of(i)] = std::max(scales[tile_of(i)], std::fabs(values[static_cast<size_t>(i)]) / fp4::kE4m3Max);
+Packed pack_fp8_block(std::span<const float> values, int64_t cols) {
+  const auto width = static_cast<size_t>(cols), tile = static_cast<size_t>(fp4::Fp8Block::kTile);
+  std::vector<fp4::E4m3> codes(values.size());
+  std::vector<float> scales, band((width + tile - 1) / tile);
+  for (size_t first = 0; first < values.size(); first += tile * width) {
+    const size_t count = std::min(tile * width, values.size() - first);
+    fp4::quantize_fp8(values.subspan(first, count), width, std::span(codes).subspan(first, count), band);
+    scales.insert(scales.end(), band.begin(), band.end());
   }
-  for (int64_t i = 0; i < rows * cols; ++i) {
-    const float scale = scales[tile_of(i)], value = values[static_cast<size_t>(i)];
-    out.codes[static_cast<size_t>(i)] = scale == 0 ? uint8_t{0} : fp4::to_e4m3(value / scale).bits;
-  }
+  Packed out{std::vector<uint8_t>(codes.size()), std::vector<uint8_t>(scales.size() * sizeof(float))};
+  std::memcpy(out.codes.data(), codes.data(), out.codes.size());
   std::memcpy(out.scales.data(), scales.data(), out.scales.size());
   return out;
 }
@@ -130,7 +127,7 @@ WeightMatrix Workspace::weight(fp4::WeightFormat format, int64_t rows, int64_t c
     case fp4::WeightFormat::kBf16: out.codes = this->rows(rows, cols, DType::kBf16, values).data; return out;
     case fp4::WeightFormat::kMxfp4: packed = pack_mxfp4(values, cols); break;
     case fp4::WeightFormat::kNvfp4: packed = pack_nvfp4(values, cols); break;
-    case fp4::WeightFormat::kFp8Block: packed = pack_fp8_block(values, rows, cols); break;
+    case fp4::WeightFormat::kFp8Block: packed = pack_fp8_block(values, cols); break;
   }
   out.codes = put(packed.codes.data(), packed.codes.size());
   out.scales = put(packed.scales.data(), packed.scales.size());
