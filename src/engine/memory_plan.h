@@ -22,7 +22,8 @@ struct RunnerPlan {
 RunnerPlan plan_runner(const EngineOptions& options, const model::K3& model, int64_t available, int64_t sampled_rows);
 
 // A device with memory of its own gets a copy of the weights: whether they fit, with all that steps need, is said
-// before the first is read. The sizes are those of a dry run, so they are what will be taken. Throws Refusal.
+// before the first is read. The sizes are those of a dry run, so they are what will be taken, or more than that where
+// `dense` rewrites projections. Throws Refusal.
 void check_memory(const EngineOptions& options, const checkpoint::Checkpoint& checkpoint, const Device& device);
 
 }  // namespace nibble::engine
