@@ -36,8 +36,16 @@ int64_t allocated_bytes() { return bytes.load(); }
 
 }  // namespace nibble::testing
 
-// The array and nothrow forms go through these.
+// The array forms go through these. A library may ask for the nothrow form, so it is counted too: the sanitizers have one
+// of their own, whose memory ours must not give back.
 void* operator new(size_t size) { return nibble::testing::counted(std::malloc(size == 0 ? 1 : size)); }
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  try {
+    return ::operator new(size);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 void* operator new(size_t size, std::align_val_t alignment) { return nibble::testing::aligned(size, alignment); }
 void operator delete(void* memory) noexcept { nibble::testing::give_back(memory); }
 void operator delete(void* memory, size_t) noexcept { nibble::testing::give_back(memory); }
