@@ -28,7 +28,7 @@ enum class Precision : uint8_t {
 struct EngineOptions {
   std::filesystem::path model;  // a checkpoint directory as published
   std::string device = "cpu";
-  std::string isa;             // "portable", "avx2", "avx512"; empty: the best this machine has
+  std::string isa;             // "portable", "avx2", "avx512", "avx512bf16"; empty: the best
   int threads = 0;             // 0: one a physical core
   int64_t context = 0;         // tokens a sequence may reach; 0: what the model allows, as far as memory goes
   int64_t max_sequences = 16;  // running at once

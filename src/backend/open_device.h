@@ -12,7 +12,7 @@ namespace nibble::backend {
 
 struct DeviceOptions {
   std::string device = "cpu";
-  std::string isa;  // "portable", "avx2", "avx512"; empty: the best that this machine has
+  std::string isa;  // "portable", "avx2", "avx512", "avx512bf16"; empty: the best that this machine has
   int threads = 0;  // 0: one a physical core that this process may use
 };
 

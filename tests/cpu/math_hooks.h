@@ -18,6 +18,9 @@ extern const MathHooks kMathHooks;
 namespace avx512 {
 extern const MathHooks kMathHooks;
 }
+namespace avx512bf16 {
+extern const MathHooks kMathHooks;
+}
 #endif
 
 }  // namespace nibble::cpu
