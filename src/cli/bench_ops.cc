@@ -109,8 +109,8 @@ class TemporaryDirectory {
 // Tokens of one request through four layers of K3, one of each kind. The weights are holes: they read as zero, and
 // from memory like any others once the first tokens have touched them.
 OpRow time_slice(const OpsOptions& o, const Limits& limits) {
-  constexpr int64_t kLayers = 4, kSliceExperts = 64, kTokens = 24;
-  constexpr size_t kFirst = 6;
+  constexpr int64_t kLayers = 4, kSliceExperts = 64, kTokens = 14;
+  constexpr size_t kFirst = 4;
   const TemporaryDirectory scratch;
   checkpoint::SynthOptions synth;
   synth.directory = scratch.path() / "slice";
