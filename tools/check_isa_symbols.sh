@@ -4,7 +4,7 @@
 # usage: check_isa_symbols.sh BUILD_DIR
 set -u
 found=0
-for object in "$1"/src/cpu/CMakeFiles/nibble_cpu_{avx2,avx512}.dir/kernels/*.o; do
+for object in "$1"/src/cpu/CMakeFiles/nibble_cpu_{avx2,avx512,avx512bf16}.dir/kernels/*.o; do
   weak=$(nm --defined-only "$object" | awk '$2 ~ /^[WVu]$/ {print $3}' | c++filt)
   if [ -n "$weak" ]; then
     printf '%s defines weak symbols:\n%s\n' "$object" "$weak"

@@ -149,20 +149,6 @@ std::string plot(const ServeOptions& o, const std::vector<Row>& rows, std::strin
                          {speed, times});
 }
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-
-// Opened before the work, which is not to be lost for a misspelt folder.
-std::unique_ptr<std::FILE, CloseFile> open_svg(const std::string& path) {
-  std::unique_ptr<std::FILE, CloseFile> file(path.empty() ? nullptr : std::fopen(path.c_str(), "wb"));
-  if (file != nullptr || path.empty()) return file;
-  throw Refusal({.what = "--svg " + path,
-                 .seen = "the file cannot be written",
-                 .rule = "the plot goes to a file of its own",
-                 .fix = "check the folder"});
-}
-
 void serve(const ServeOptions& o) {
   std::vector<Row> rows = plan_rows(o);
   traffic::WorkloadOptions load{.prompt = traffic::parse_lengths("--prompt-len", o.prompt),
@@ -208,10 +194,7 @@ void serve(const ServeOptions& o) {
     flush_output();
   }
   if (svg == nullptr) return;
-  const std::string text = plot(o, rows, engine.device());
-  if (std::fwrite(text.data(), 1, text.size(), svg.get()) != text.size() || std::fflush(svg.get()) != 0) {
-    throw std::runtime_error("cannot write " + o.svg);
-  }
+  write_svg(svg, plot(o, rows, engine.device()), o.svg);
 }
 
 void add_serve_bench(CLI::App& bench) {
@@ -257,6 +240,21 @@ void add_serve_bench(CLI::App& bench) {
 
 }  // namespace
 
+SvgFile open_svg(const std::string& path) {
+  SvgFile file(path.empty() ? nullptr : std::fopen(path.c_str(), "wb"));
+  if (file != nullptr || path.empty()) return file;
+  throw Refusal({.what = "--svg " + path,
+                 .seen = "the file cannot be written",
+                 .rule = "the plot goes to a file of its own",
+                 .fix = "check the folder"});
+}
+
+void write_svg(const SvgFile& file, const std::string& text, const std::string& path) {
+  if (std::fwrite(text.data(), 1, text.size(), file.get()) != text.size() || std::fflush(file.get()) != 0) {
+    throw std::runtime_error("cannot write " + path);
+  }
+}
+
 std::vector<std::string> list_entries(const std::string& list) {
   std::vector<std::string> out;
   for (size_t at = 0; at <= list.size();) {
@@ -269,7 +267,7 @@ std::vector<std::string> list_entries(const std::string& list) {
 
 void add_bench(CLI::App& app) {
   CLI::App* bench = app.add_subcommand("bench", "What this machine does with a model");
-  bench->require_subcommand(1);
+  add_bench_model(*bench);
   add_serve_bench(*bench);
   add_bench_ops(*bench);
 }

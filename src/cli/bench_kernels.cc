@@ -132,20 +132,19 @@ OpBench kda(BenchMemory& memory, int64_t rows) {
 
 std::string_view name_of(Limit limit) { return limit == Limit::kReadBandwidth ? "read bandwidth" : "multiply-add"; }
 
-ByteRing::ByteRing(int64_t bytes, uint64_t keep, uint64_t set) : pages_(static_cast<size_t>(bytes)) {
-  auto* words = static_cast<uint64_t*>(pages_.data());
-  uint64_t bits = 1;
-  for (size_t i = 0; i < pages_.size() / sizeof(uint64_t); ++i) {
-    bits = bits * 6364136223846793005u + 1442695040888963407u;
-    words[i] = ((bits ^ bits >> 29) & keep) | set;
-  }
-}
+ByteRing::ByteRing(int64_t bytes, uint64_t keep, uint64_t set)
+    : pages_(static_cast<size_t>(bytes)), keep_(keep), set_(set) {}
 
 const std::byte* ByteRing::take(int64_t bytes) {
   constexpr int64_t kPage = 4096;
   if (next_ + bytes > static_cast<int64_t>(pages_.size())) next_ = 0;
   const std::byte* at = static_cast<const std::byte*>(pages_.data()) + next_;
   next_ += (bytes + kPage - 1) / kPage * kPage;
+  auto* words = static_cast<uint64_t*>(pages_.data());
+  for (; filled_ < next_; filled_ += static_cast<int64_t>(sizeof(uint64_t))) {
+    random_ = random_ * 6364136223846793005u + 1442695040888963407u;
+    words[filled_ / static_cast<int64_t>(sizeof(uint64_t))] = ((random_ ^ random_ >> 29) & keep_) | set_;
+  }
   return at;
 }
 

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "base/multiply_peak.h"
@@ -22,6 +23,7 @@
 #include "cli/output.h"
 #include "cli/terminal.h"
 #include "plan/bounds.h"
+#include "traffic/plot.h"
 #include "traffic/run.h"
 
 namespace nibble::cli {
@@ -31,7 +33,8 @@ using Clock = std::chrono::steady_clock;
 
 struct OpsOptions {
   ModelOptions model;  // its device only
-  std::string only;
+  std::optional<std::string> only;
+  std::string svg;
   bool json = false;
 };
 
@@ -106,8 +109,8 @@ class TemporaryDirectory {
 // Tokens of one request through four layers of K3, one of each kind. The weights are holes: they read as zero, and
 // from memory like any others once the first tokens have touched them.
 OpRow time_slice(const OpsOptions& o, const Limits& limits) {
-  constexpr int64_t kLayers = 4, kSliceExperts = 64, kTokens = 24;
-  constexpr size_t kFirst = 6;
+  constexpr int64_t kLayers = 4, kSliceExperts = 64, kTokens = 14;
+  constexpr size_t kFirst = 4;
   const TemporaryDirectory scratch;
   checkpoint::SynthOptions synth;
   synth.directory = scratch.path() / "slice";
@@ -139,14 +142,14 @@ OpRow time_slice(const OpsOptions& o, const Limits& limits) {
           .runs = static_cast<int64_t>(seconds.size())};
 }
 
-std::vector<std::string_view> chosen_names(const std::string& only) {
+std::vector<std::string_view> chosen_names(const std::optional<std::string>& only) {
   std::vector<std::string_view> all(std::begin(kOpBenches), std::end(kOpBenches));
-  if (only.empty()) return all;
+  if (!only) return all;
   std::vector<std::string_view> out;
-  for (const std::string& name : list_entries(only)) {
+  for (const std::string& name : list_entries(*only)) {
     const auto it = std::find(all.begin(), all.end(), name);
     if (it == all.end()) {
-      throw Refusal({.what = "--only " + only,
+      throw Refusal({.what = "--only " + *only,
                      .seen = name,
                      .rule = fmt::format("names known: {}", fmt::join(all, ", ")),
                      .fix = "--only linear.bf16.m1"});
@@ -176,6 +179,7 @@ void print_row(const OpsOptions& o, const OpRow& r, int threads) {
 
 void run(const OpsOptions& o) {
   const std::vector<std::string_view> names = chosen_names(o.only);
+  const SvgFile svg = open_svg(o.svg);
   const std::unique_ptr<Device> device = open_device(o.model);
   const int threads = device->concurrency();
   const Limits limits = {measure_read_bandwidth(threads), measure_multiply_peak(threads)};
@@ -186,16 +190,21 @@ void run(const OpsOptions& o) {
                       "limited by"));
     flush_output();
   }
+  std::vector<traffic::Bar> bars;
   std::unique_ptr<BenchMemory> memory;  // not beside the slice, which needs room of its own
   for (const std::string_view name : names) {
-    if (name == "slice.decode") {
-      memory.reset();
-      print_row(o, time_slice(o, limits), threads);
-      continue;
-    }
-    memory = std::make_unique<BenchMemory>(*device);
-    print_row(o, time_op(name, *device, *memory, limits), threads);
+    memory.reset();
+    const bool slice = name == "slice.decode";
+    if (!slice) memory = std::make_unique<BenchMemory>(*device);
+    const OpRow row = slice ? time_slice(o, limits) : time_op(name, *device, *memory, limits);
+    print_row(o, row, threads);
+    bars.push_back({.name = std::string(name), .share = row.share()});
   }
+  if (svg == nullptr) return;
+  const std::string title =
+      fmt::format("Share of the limit: {}, {} threads, {:.0f} GB/s, {:.0f} GFLOP/s", device->name(), threads,
+                  limits.read.median_gb_per_s, limits.multiply.gflop_per_s);
+  write_svg(svg, traffic::bars_to_svg(title, bars), o.svg);
 }
 
 }  // namespace
@@ -206,6 +215,7 @@ void add_bench_ops(CLI::App& bench) {
   add_device_options(*command, o->model);
   command->add_option("--only", o->only, "Only these rows")->type_name("NAME,...");
   command->add_flag("--json", o->json, "Print one JSON object a row");
+  command->add_option("--svg", o->svg, "Plot the shares into this file")->type_name("FILE");
   command->callback([o] { run(*o); });
 }
 

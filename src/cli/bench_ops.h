@@ -31,7 +31,8 @@ class ByteRing {
 
  private:
   HugePages pages_;
-  int64_t next_ = 0;
+  uint64_t keep_, set_, random_ = 1;
+  int64_t next_ = 0, filled_ = 0;
 };
 
 // What all of them share: bytes that are weights in any format.

@@ -45,7 +45,7 @@ struct ScratchSizes {
 };
 
 struct KernelTable {
-  const char* name = nullptr;  // "portable", "avx2", "avx512", "sm_90": what `nibble ops list` prints
+  const char* name = nullptr;  // "portable", "avx2", "avx512bf16", "sm_90": what `nibble ops list` prints
   Kernel<Add> add = nullptr;
   Kernel<AttnResMix> attn_res_mix = nullptr;
   Kernel<CausalConvSilu> causal_conv_silu = nullptr;

@@ -17,7 +17,10 @@ namespace nibble::ops {
 // Rounds   Weights are widened to fp32: exactly for f32, bf16 and MXFP4; NVFP4 as code * (scale * tensor_scale) and
 //          fp8-block as code * scale, each product rounded once. Products with x and their sums are fp32 (fused where
 //          the device has it), one landing into out's dtype. fp32 out of bf16 x is allowed, and the reverse.
-// Order    K runs in 16 lanes, then a fixed tree: the same for 1 row and for 512, so a row does not depend on T.
+//          A device that multiplies pairs of bf16 does so for bf16 x with bf16, MXFP4 and NVFP4 weights: products are
+//          as exact, but subnormal weights, x and sums count as zero, and tensor_scale multiplies the finished sum.
+// Order    K runs in 16 lanes (pairs of columns in each, where pairs are multiplied), then a fixed tree: the same for 1
+//          row and for 512, so a row does not depend on T.
 // Owns     Nothing; no scratch.
 // Refuses  ContractError before any write: no parts or more than kMaxParts, shapes that differ, K not a multiple of
 //          the group, a tensor scale other than 1 outside NVFP4, out sharing elements with x or another out (columns of

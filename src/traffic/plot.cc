@@ -123,4 +123,28 @@ std::string to_svg(const std::string& title, const std::vector<Chart>& charts) {
   return out + "</svg>\n";
 }
 
+std::string bars_to_svg(const std::string& title, const std::vector<Bar>& bars) {
+  constexpr double kMost = 1.2, kNames = 160, kStep = 26, kThick = 16;
+  const double one = (kWidth - kRight) / kMost, width = kNames + kWidth;
+  const double bottom = kHead + kStep * static_cast<double>(bars.size()), height = bottom + 40;
+  std::string out = format("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" ", width, height);
+  out += format("viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"12\">\n", width, height);
+  out += "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n";
+  out += text_at(width / 2, 22, "middle", title, " font-size=\"14\"");
+  for (int percent = 0; percent <= 100; percent += 25) {
+    const double x = kNames + one * percent / 100;
+    out += line(x, kHead, x, bottom, percent == 100 ? "#d55e00" : "#dddddd");
+    out += text_at(x, bottom + 18, "middle", format("%d %%", percent));
+  }
+  for (size_t i = 0; i < bars.size(); ++i) {
+    const double y = kHead + kStep * static_cast<double>(i) + (kStep - kThick) / 2;
+    const double length = one * std::min(std::max(bars[i].share, 0.0), kMost);
+    out += format("<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n", kNames, y, length,
+                  kThick, kColors[0]);
+    out += text_at(kNames - 8, y + 12, "end", bars[i].name);
+    out += text_at(kNames + 6, y + 12, "start", format("%.0f %%", 100 * bars[i].share), " fill=\"white\"");
+  }
+  return out + "</svg>\n";
+}
+
 }  // namespace nibble::traffic

@@ -19,6 +19,13 @@ struct Chart {
   bool log_x = false, log_y = false;
 };
 
+// A bar a name, as long as its share; 1 is marked, and longer ones end at 1.2.
+struct Bar {
+  std::string name;
+  double share = 0.0;
+};
+std::string bars_to_svg(const std::string& title, const std::vector<Bar>& bars);
+
 // A whole file. Charts without points are left empty.
 std::string to_svg(const std::string& title, const std::vector<Chart>& charts);
 

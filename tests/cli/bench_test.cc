@@ -1,4 +1,4 @@
-// `nibble bench serve` through the program: what it counts, not how fast.
+// `nibble bench` through the program: what it counts, not how fast.
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -79,6 +79,80 @@ TEST(BenchServe, Refusals) {
   refused({"bench", "serve"}, "-m, --model");
   refused({"bench"}, "see nibble bench --help");
   refused({"bench", "sreve"}, "did you mean serve?");
+}
+
+TEST(BenchModel, OneRowATest) {
+  const Arguments words = {"bench", "-m", model(), "-p", "8,20", "-n", "4", "-d", "0,17", "-r", "1"};
+  const auto with_format = [&](const Arguments& more) {
+    Arguments all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    const Ended r = run(all);
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r.out;
+  };
+  std::istringstream lines(with_format({"--json"}));
+  std::vector<std::string> names;
+  for (std::string line; std::getline(lines, line);) {
+    const json row = json::parse(line);
+    names.push_back(row.at("name"));
+    EXPECT_EQ(row.at("unit"), "tokens/s");
+    EXPECT_GT(row.at("limit_value"), 0.0);
+    EXPECT_EQ(row.at("runs"), 1);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"pp8", "pp20", "tg4", "pp8 @ d17", "pp20 @ d17", "tg4 @ d17"}));
+  const std::string csv = with_format({"--output", "csv"}), table = with_format({});
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 7);
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 10);
+  EXPECT_NE(table.find("| pp20 @ d17 |"), std::string::npos);
+}
+
+TEST(BenchModel, Refusals) {
+  const auto refused = [](const Arguments& more, const std::string& says) {
+    Arguments words = {"bench", "-m", model()};
+    words.insert(words.end(), more.begin(), more.end());
+    const Ended r = run(words);
+    EXPECT_EQ(r.code, 2) << r.err;
+    EXPECT_NE(r.err.find(says), std::string::npos) << r.err;
+  };
+  refused({"-p", "8,x"}, "-p");
+  refused({"-n", ""}, "-n");
+  refused({"-r", "0"}, "-r 0");
+  refused({"-d", "100000"}, "context 100");
+}
+
+TEST(BenchOps, OneObjectARow) {
+  const std::string svg = ::testing::TempDir() + "/nibble_ops.svg";
+  const Ended r = run({"bench", "ops", "--only", "kda.rows.m1,linear.bf16.m1", "-t", "1", "--json", "--svg", svg});
+  ASSERT_EQ(r.code, 0) << r.err;
+  std::istringstream lines(r.out);
+  std::vector<std::string> names;
+  for (std::string line; std::getline(lines, line);) {
+    const json row = json::parse(line);
+    names.push_back(row.at("name"));
+    EXPECT_EQ(row.at("unit"), "GB/s");
+    EXPECT_EQ(row.at("limit"), "read bandwidth");
+    EXPECT_GT(row.at("value"), 0.0);
+    EXPECT_NEAR(row.at("share").get<double>() * row.at("limit_value").get<double>(), row.at("value").get<double>(),
+                1e-9 * row.at("value").get<double>());
+    EXPECT_EQ(row.at("threads"), 1);
+    EXPECT_GE(row.at("runs"), 5);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"kda.rows.m1", "linear.bf16.m1"}));
+  std::ifstream file(svg);
+  const std::string plot{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_NE(plot.find(">linear.bf16.m1<"), std::string::npos);
+}
+
+TEST(BenchOps, Refusals) {
+  const auto refused = [](const Arguments& words, const std::string& says) {
+    const Ended r = run(words);
+    EXPECT_EQ(r.code, 2) << r.err;
+    EXPECT_NE(r.err.find(says), std::string::npos) << r.err;
+    EXPECT_EQ(r.out, "");
+  };
+  refused({"bench", "ops", "--only", "linear.bf16.m2"}, "linear.bf16.m2; rule: names known: experts.mxfp4.m1");
+  refused({"bench", "ops", "--only", ""}, "names known");
+  refused({"bench", "ops", "--only", "kda.rows.m1,"}, "names known");
 }
 
 }  // namespace

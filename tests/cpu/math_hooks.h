@@ -23,6 +23,9 @@ extern const MathHooks kMathHooks;
 namespace avx512 {
 extern const MathHooks kMathHooks;
 }
+namespace avx512bf16 {
+extern const MathHooks kMathHooks;
+}
 #endif
 
 }  // namespace nibble::cpu

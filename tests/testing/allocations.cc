@@ -36,8 +36,8 @@ int64_t allocated_bytes() { return bytes.load(); }
 
 }  // namespace nibble::testing
 
-// The array forms go through these. A library may ask for the nothrow form, so it is counted too: the sanitizers have one
-// of their own, whose memory ours must not give back.
+// The array forms go through these. A library may ask for the nothrow form, so it is counted too: the sanitizers have
+// one of their own, whose memory ours must not give back.
 void* operator new(size_t size) { return nibble::testing::counted(std::malloc(size == 0 ? 1 : size)); }
 void* operator new(size_t size, const std::nothrow_t&) noexcept {
   try {

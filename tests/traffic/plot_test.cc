@@ -57,5 +57,15 @@ TEST(Plot, NothingToDrawAndOnePoint) {
   }
 }
 
+TEST(Plot, ABarIsAsLongAsItsShare) {
+  const std::string svg = bars_to_svg("a < b", {{"one", 0.25}, {"two", 0.5}, {"three", 9.0}});
+  EXPECT_TRUE(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+  EXPECT_NE(svg.find("width=\"92.5\""), std::string::npos) << svg;  // a quarter of 370
+  EXPECT_NE(svg.find("width=\"185.0\""), std::string::npos) << svg;
+  EXPECT_NE(svg.find("width=\"444.0\""), std::string::npos) << svg;  // cut off
+  EXPECT_NE(svg.find("a &lt; b"), std::string::npos);
+  EXPECT_NE(svg.find(">900 %<"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace nibble::traffic

@@ -1,8 +1,9 @@
-// For up to three activation rows, weights are widened in registers on their way from memory; for more, sixteen weight
+// For up to three activation rows, weights are widened in registers on their way from memory; for more, eight weight
 // rows are widened once into a panel that stays in the first-level cache, and the whole block of activations passes
 // over it.
 #include "cpu/kernels/dots.h"
 
+#include "cpu/kernels/pair_dots.h"
 #include "cpu/kernels/weights.h"
 
 namespace nibble::cpu::NIBBLE_ISA {
@@ -10,9 +11,9 @@ namespace {
 
 constexpr int kTileRows = 4;  // 4 x 3 accumulators, three activations and a weight: AVX2's sixteen registers
 constexpr int kTileTokens = 3;
-constexpr int64_t kPanelRows = 16, kPanelColumns = 256;  // 16 KiB, half of the first-level cache
-constexpr int64_t kPair = 2 * kLanes;                    // columns that weights are unpacked in
-constexpr int64_t kAhead = 1024;                         // bytes: how far a stream is fetched before it is read
+constexpr int64_t kPanelRows = 8, kPanelColumns = 512;  // 16 KiB, half of the first-level cache
+constexpr int64_t kPair = 2 * kLanes;                   // columns that weights are unpacked in
+constexpr int64_t kAhead = 1024;                        // bytes: how far a stream is fetched before it is read
 
 template <Order kOrder, class X>
 NIBBLE_INLINE F16 fetch(const X* p) {
@@ -209,6 +210,9 @@ void panel_block(const ops::WeightMatrix& w, int64_t n, int64_t count, const Act
       const Row row(w, n + r < last ? n + r : last);
       for (int64_t k = 0; k < width; k += kPair) {
         F16 pair[2];
+        if constexpr (Row::kPaired) {
+          __builtin_prefetch(static_cast<const char*>(row.bytes(column + k)) + kAhead);
+        }
         unpack<kOrder>(row, column + k, pair);
         store(panel.row[r] + k, pair[0]);
         store(panel.row[r] + k + kLanes, pair[1]);
@@ -255,6 +259,13 @@ Dots<X> choose(fp4::WeightFormat format) {
 }  // namespace
 
 Dots<float> dots_f32(fp4::WeightFormat format) { return choose<float>(format); }
-Dots<Bf16> dots_bf16(fp4::WeightFormat format) { return choose<Bf16>(format); }
+Dots<Bf16> dots_bf16(fp4::WeightFormat format) {
+#ifdef NIBBLE_BF16_PAIRS
+  if (format == fp4::WeightFormat::kBf16) return PairDots<Bf16Pairs>::dots;
+  if (format == fp4::WeightFormat::kMxfp4) return PairDots<Mxfp4Pairs>::dots;
+  if (format == fp4::WeightFormat::kNvfp4) return PairDots<Nvfp4Pairs>::dots;
+#endif
+  return choose<Bf16>(format);
+}
 
 }  // namespace nibble::cpu::NIBBLE_ISA

@@ -72,4 +72,42 @@ NIBBLE_INLINE void native_store_bf16(uint16_t* p, NativeF v) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(_mm512_srli_epi32(quiet, 16)));
 }
 
+#if defined(__AVX512BF16__) && defined(__AVX512VBMI__)
+#define NIBBLE_BF16_PAIRS
+
+// Sixteen pairs of bf16: columns 2 i and 2 i + 1 in lane i.
+using NativePairs = __m512i;
+
+NIBBLE_INLINE NativePairs native_load_pairs(const uint16_t* p) { return _mm512_loadu_si512(p); }
+NIBBLE_INLINE void native_store_pairs(uint16_t* p, NativePairs v) { _mm512_storeu_si512(p, v); }
+// Lane by lane, acc plus both products: fp32, subnormals as zero, one rounding a product.
+NIBBLE_INLINE NativeF native_dot_pairs(NativePairs a, NativePairs b, NativeF acc) {
+  return _mm512_dpbf16_ps(acc, __builtin_bit_cast(__m512bh, a), __builtin_bit_cast(__m512bh, b));
+}
+// The nibbles of sixteen bytes, one in the low bits of each word; what is above them is not theirs.
+NIBBLE_INLINE __m512i native_spread_nibbles(__m128i bytes) {
+  const __m512i from = _mm512_set1_epi64(0x200C200820042000);  // bits 0, 4, 8, 12; zeros (bit 32) between
+  return _mm512_multishift_epi64_epi8(from, _mm512_cvtepu16_epi64(bytes));
+}
+// Thirty-two columns looked up in a table of sixteen values, or each half of them in its own.
+NIBBLE_INLINE NativePairs native_lookup_pairs(__m128i bytes, const uint16_t* table) {
+  const __m256i values = _mm256_load_si256(reinterpret_cast<const __m256i*>(table));
+  return _mm512_permutexvar_epi16(native_spread_nibbles(bytes), _mm512_broadcast_i64x4(values));
+}
+NIBBLE_INLINE NativePairs native_lookup_pairs(__m128i bytes, const uint16_t* first, const uint16_t* second) {
+  const __m256i low = _mm256_load_si256(reinterpret_cast<const __m256i*>(first));
+  const __m256i high = _mm256_load_si256(reinterpret_cast<const __m256i*>(second));
+  const __m512i upper_half = _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi16(16), 1);
+  const __m512i index =
+      _mm512_ternarylogic_epi64(native_spread_nibbles(bytes), _mm512_set1_epi16(15), upper_half, 0xEA);
+  return _mm512_permutexvar_epi16(index, _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
+}
+NIBBLE_INLINE __m128i native_load_bytes(const uint8_t* p) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+}
+NIBBLE_INLINE __m128i native_load_8_bytes(const uint8_t* p) {
+  return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+}
+#endif
+
 }  // namespace nibble::cpu::NIBBLE_ISA

@@ -1,0 +1,85 @@
+// Weights as pairs of bf16, for sets that multiply those: thirty-two consecutive columns of one row.
+//
+// Products of E2M1 with E8M0 or E4M3 are bf16 numbers, so FP4 weights are looked up with their scale in them. NVFP4's
+// tensor scale multiplies the finished sum.
+#pragma once
+
+#include "cpu/kernels/vec.h"
+#include "fp4/format.h"
+#include "ops/weight.h"
+
+#ifdef NIBBLE_BF16_PAIRS
+namespace nibble::cpu::NIBBLE_ISA {
+
+constexpr int64_t kPairColumns = 32;
+
+struct Bf16Table {
+  alignas(64) uint16_t value[256][16];
+};
+template <class Scale>
+consteval Bf16Table bf16_table() {
+  constexpr int8_t kDoubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+  Bf16Table out = {};
+  for (int s = 0; s < 256; ++s) {
+    const float scale = to_float(Scale{static_cast<uint8_t>(s)});
+    for (int c = 0; c < 16; ++c) {
+      const double value = static_cast<double>(scale) * 0.5 * kDoubled[c];
+      const bool large = value > 0x1.FFp127 || value < -0x1.FFp127;
+      const float infinity = value < 0 ? -__builtin_inff() : __builtin_inff();
+      out.value[s][c] = to_bf16(scale != scale ? scale : large ? infinity : static_cast<float>(value)).bits;
+    }
+  }
+  return out;
+}
+static constexpr Bf16Table kE8m0Table = bf16_table<fp4::E8m0>(), kE4m3Table = bf16_table<fp4::E4m3>();
+
+// Each has at(k) for columns k .. k + 31, k a multiple of 32; rest(k, count) for the last count < 32 of them, zeros
+// after; bytes(k), where column k is; and factor, which the sum is multiplied by.
+struct Bf16Pairs {
+  const uint16_t* values;
+  float factor = 1.0f;
+  NIBBLE_INLINE Bf16Pairs(const ops::WeightMatrix& w, int64_t n)
+      : values(static_cast<const uint16_t*>(w.codes) + n * w.cols) {}
+  NIBBLE_INLINE NativePairs at(int64_t k) const { return native_load_pairs(values + k); }
+  NIBBLE_INLINE NativePairs rest(int64_t k, int64_t count) const {
+    uint16_t padded[kPairColumns] = {};
+    for (int64_t i = 0; i < count; ++i) padded[i] = values[k + i];
+    return native_load_pairs(padded);
+  }
+  NIBBLE_INLINE const void* bytes(int64_t k) const { return values + k; }
+};
+
+struct Mxfp4Pairs {
+  const uint8_t *codes, *scales;
+  float factor = 1.0f;
+  NIBBLE_INLINE Mxfp4Pairs(const ops::WeightMatrix& w, int64_t n)
+      : codes(static_cast<const uint8_t*>(w.codes) + n * (w.cols / 2)),
+        scales(static_cast<const uint8_t*>(w.scales) + n * (w.cols / fp4::Mxfp4::kGroup)) {}
+  NIBBLE_INLINE NativePairs at(int64_t k) const {
+    return native_lookup_pairs(native_load_bytes(codes + k / 2), kE8m0Table.value[scales[k / fp4::Mxfp4::kGroup]]);
+  }
+  NIBBLE_INLINE NativePairs rest(int64_t k, int64_t) const { return at(k); }  // groups are whole: never called
+  NIBBLE_INLINE const void* bytes(int64_t k) const { return codes + k / 2; }
+};
+
+struct Nvfp4Pairs {
+  const uint8_t *codes, *scales;
+  float factor;
+  NIBBLE_INLINE Nvfp4Pairs(const ops::WeightMatrix& w, int64_t n)
+      : codes(static_cast<const uint8_t*>(w.codes) + n * (w.cols / 2)),
+        scales(static_cast<const uint8_t*>(w.scales) + n * (w.cols / fp4::Nvfp4::kGroup)),
+        factor(w.tensor_scale) {}
+  NIBBLE_INLINE NativePairs at(int64_t k) const {
+    const uint8_t* scale = scales + k / fp4::Nvfp4::kGroup;
+    return native_lookup_pairs(native_load_bytes(codes + k / 2), kE4m3Table.value[scale[0]],
+                               kE4m3Table.value[scale[1]]);
+  }
+  // A single group: the codes after it are zeros.
+  NIBBLE_INLINE NativePairs rest(int64_t k, int64_t) const {
+    return native_lookup_pairs(native_load_8_bytes(codes + k / 2), kE4m3Table.value[scales[k / fp4::Nvfp4::kGroup]]);
+  }
+  NIBBLE_INLINE const void* bytes(int64_t k) const { return codes + k / 2; }
+};
+
+}  // namespace nibble::cpu::NIBBLE_ISA
+#endif

@@ -1,0 +1,21 @@
+#include "base/multiply_peak.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace nibble {
+namespace {
+
+// How much it is depends on the machine; that a figure comes of any number of threads does not.
+TEST(MultiplyPeak, ComesOfAnyNumberOfThreads) {
+  for (const int threads : {1, 2, 3}) {
+    const MultiplyPeak peak = measure_multiply_peak(threads);
+    EXPECT_TRUE(std::isfinite(peak.gflop_per_s) && peak.gflop_per_s > 0.0);
+    EXPECT_EQ(peak.threads, threads);
+    EXPECT_FALSE(peak.instruction.empty());
+  }
+}
+
+}  // namespace
+}  // namespace nibble
