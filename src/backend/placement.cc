@@ -53,8 +53,7 @@ std::vector<int> Topology::place(int threads) const {
   std::vector<int> out;
   while (static_cast<int>(out.size()) < threads) {  // one round but where there are more threads than processors
     const int here = std::min(threads - static_cast<int>(out.size()), processors());
-    std::vector<hwloc_bitmap_t> sets(static_cast<size_t>(here));
-    for (hwloc_bitmap_t& set : sets) set = hwloc_bitmap_alloc();
+    std::vector<hwloc_bitmap_t> sets(static_cast<size_t>(here));  // hwloc_distrib makes them
     hwloc_obj_t root = hwloc_get_root_obj(topology);
     // Not below cores while these are enough: else hwloc would give one core's hardware threads to two.
     const int depth = here <= cores() ? hwloc_get_type_or_below_depth(topology, HWLOC_OBJ_CORE)

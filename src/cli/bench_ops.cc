@@ -180,7 +180,15 @@ void print_row(const OpsOptions& o, const OpRow& r, int threads) {
 void run(const OpsOptions& o) {
   const std::vector<std::string_view> names = chosen_names(o.only);
   const SvgFile svg = open_svg(o.svg);
-  const std::unique_ptr<Device> device = open_device(o.model);
+  ModelOptions on = o.model;
+  if (on.device == "auto") on.device = "cpu";
+  const std::unique_ptr<Device> device = open_device(on);
+  if (!device->shares_host_memory()) {
+    throw Refusal({.what = "--device " + on.device,
+                   .seen = std::string(device->name()),
+                   .rule = "the limits measured are a CPU's, and so are the kernels timed",
+                   .fix = "--device cpu; tools/gpu/bench.sh times a GPU's"});
+  }
   const int threads = device->concurrency();
   const Limits limits = {measure_read_bandwidth(threads), measure_multiply_peak(threads)};
   if (!o.json) {

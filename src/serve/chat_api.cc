@@ -29,7 +29,8 @@ class ChatFormat final : public Format {
   }
 
   void begin(std::string& out) override {
-    for (int32_t i = 0; i < style_.choices; ++i) chunk(i, R"("role":"assistant","content":"")", "", "null", {}, out);
+    for (int32_t i = 0; i < style_.choices; ++i)
+      chunk(i, R"("role":"assistant","content":"")", "null", "null", {}, out);
   }
 
   void event(int32_t choice, const text::ChatEvent& event, std::span<const TokenLogprob> logprobs, const Usage& so_far,
@@ -59,7 +60,7 @@ class ChatFormat final : public Format {
       const Choice& c = choices[i];
       if (i > 0) out += ',';
       out += fmt::format(R"({{"index":{},"message":{},"logprobs":{},"finish_reason":{}{}}})", i, message(c),
-                         style_.top_logprobs < 0 ? "null" : logprobs_json(c.logprobs), json_quoted(c.finish_reason),
+                         logprobs_json(c.logprobs), json_quoted(c.finish_reason),
                          style_.token_ids ? fmt::format(R"(,"token_ids":[{}])", fmt::join(c.tokens, ",")) : "");
     }
     return out + fmt::format("],\"usage\":{}}}", usage_json(usage));
@@ -106,7 +107,7 @@ class ChatFormat final : public Format {
   void chunk(int32_t choice, std::string_view delta, std::string_view logprobs, std::string_view finish,
              const Usage& so_far, std::string& out, std::string_view more = "") const {
     out += fmt::format(R"(data: {}{{"index":{},"delta":{{{}}},"logprobs":{},"finish_reason":{}{}}}])", head_, choice,
-                       delta, logprobs.empty() ? "null" : logprobs, finish, more);
+                       delta, logprobs, finish, more);
     if (style_.continuous_usage) out += ",\"usage\":" + usage_json(so_far);
     out += "}\n\n";
   }
@@ -120,7 +121,7 @@ class ChatFormat final : public Format {
   }
 
   std::string logprobs_json(std::span<const TokenLogprob> logprobs) const {
-    if (style_.top_logprobs < 0 || logprobs.empty()) return "";
+    if (style_.top_logprobs < 0 || logprobs.empty()) return "null";  // not one token may belong to the answer
     std::string out = R"({"content":[)";
     for (const TokenLogprob& t : logprobs) {
       if (&t != &logprobs.front()) out += ',';

@@ -51,7 +51,7 @@ TEST_P(GenerateAnswers, AreTheReference) {
         EXPECT_EQ(answer.at("tokens").get<std::vector<int32_t>>(), tokens) << i << " " << prompt[0] << " " << precision;
         EXPECT_EQ(answer.at("finish_reason"), "stop");
         const std::string text = answer.at("text");
-        EXPECT_EQ(text.substr(text.find("#### ") + 5), problems[i].at("answer")) << text;
+        EXPECT_EQ(text.substr(text.find("#### ") + 5), problems[i].at("answer").get<std::string>()) << text;
       }
     }
   }

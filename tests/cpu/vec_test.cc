@@ -19,8 +19,9 @@ const MathHooks& hooks(std::string_view isa) {
 #ifdef __x86_64__
   if (isa == "avx2") return avx2::kMathHooks;
   if (isa == "avx512") return avx512::kMathHooks;
+  if (isa == "avx512bf16") return avx512bf16::kMathHooks;
 #endif
-  EXPECT_TRUE(isa == "portable" || isa == "avx2" || isa == "avx512") << isa;
+  EXPECT_TRUE(isa == "portable" || isa == "avx2" || isa == "avx512" || isa == "avx512bf16") << isa;
   return portable::kMathHooks;
 }
 

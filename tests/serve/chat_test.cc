@@ -227,6 +227,27 @@ TEST_F(Chat, LogprobsAreThoseOfTheContent) {
   }
 }
 
+// An answer that is cut off while the model thinks has no token of its own, and is JSON all the same.
+TEST_F(Chat, WithoutContentThereAreNoLogprobs) {
+  for (const bool stream : {true, false}) {
+    Client client(port());
+    client.post("/v1/chat/completions",
+                chat(R"("logprobs":true,"top_logprobs":1)" + std::string(stream ? R"(,"stream":true)" : "")));
+    const Engine::Id id = generator_.wait_for_request(++requests_);
+    const int32_t token = ids("hm").at(0);
+    Output output{.tokens = {token}};
+    output.logprobs.push_back({.id = token, .logprob = -0.5f, .top = {}});
+    generator_.give(id, output);
+    generator_.give(id, {}, FinishReason::kLength);
+    if (stream) {
+      client.head();
+      EXPECT_TRUE(gather(client).logprobs.empty());
+    } else {
+      EXPECT_TRUE(client.answer().json()["choices"][0]["logprobs"].is_null());
+    }
+  }
+}
+
 TEST_F(Chat, NothingIsSilentWhileAPromptIsRun) {
   stop();
   open(quick());

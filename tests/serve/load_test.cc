@@ -138,7 +138,7 @@ TEST_F(Load, ACompletionsLogprobsAreThoseOfItsTokens) {
   EXPECT_TRUE(l["token_logprobs"][0].is_null());
   std::string joined;
   for (const TestJson& token : l["tokens"]) joined += token.get<std::string>();
-  EXPECT_EQ(joined, c["text"]);
+  EXPECT_EQ(joined, c["text"].get<std::string>());
   EXPECT_EQ(l["top_logprobs"][1].size(), 2u);
   TestJson none = body;
   none["max_tokens"] = 0;

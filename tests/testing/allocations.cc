@@ -36,8 +36,8 @@ int64_t allocated_bytes() { return bytes.load(); }
 
 }  // namespace nibble::testing
 
-// The array forms go through these. A library may ask for the nothrow form, so it is counted too: the sanitizers have
-// one of their own, whose memory ours must not give back.
+// All forms that anything here asks for: the sanitizers have their own of those that are left out, and memory of one is
+// not to be given back by the other.
 void* operator new(size_t size) { return nibble::testing::counted(std::malloc(size == 0 ? 1 : size)); }
 void* operator new(size_t size, const std::nothrow_t&) noexcept {
   try {
@@ -47,6 +47,10 @@ void* operator new(size_t size, const std::nothrow_t&) noexcept {
   }
 }
 void* operator new(size_t size, std::align_val_t alignment) { return nibble::testing::aligned(size, alignment); }
+void* operator new[](size_t size) { return ::operator new(size); }
+void* operator new[](size_t size, const std::nothrow_t& nothrow) noexcept { return ::operator new(size, nothrow); }
+void operator delete[](void* memory) noexcept { nibble::testing::give_back(memory); }
+void operator delete[](void* memory, size_t) noexcept { nibble::testing::give_back(memory); }
 void operator delete(void* memory) noexcept { nibble::testing::give_back(memory); }
 void operator delete(void* memory, size_t) noexcept { nibble::testing::give_back(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { nibble::testing::give_back(memory); }
