@@ -14,7 +14,7 @@ step() {  # step NAME COMMAND...: runs it, prints the end of it, takes down whet
   shift
   "$@" >"$log" 2>&1 || rc=$?
   printf '\n=== %s: %s, %d s\n' "$name" "$([ $rc -eq 0 ] && echo ok || echo "FAILED ($rc)")" $((SECONDS - started))
-  grep -vE '^\[ RUN |^\[       OK|^\[-+\]|^$|^Note: ' "$log" | cut -c1-180 | tail -n "${lines:-40}"
+  sed "s#$PWD/##g" "$log" | grep -vE '^\[ RUN |^\[       OK|^\[-+\]|^$|^Note: ' | cut -c1-180 | tail -n "${lines:-40}"
   [ $rc -eq 0 ] || failed=1
 }
 tests() { timeout 200 "$bundle/nibble_gpu_check" --gtest_brief=0 "--gtest_filter=$1"; }
