@@ -1,12 +1,13 @@
 # One way to declare a fuzz target. Its entry is libFuzzer's, its seeds are files in tests/fuzz/corpus/NAME/.
 
-add_custom_target(fuzzers)   # all of them
+add_custom_target(fuzzers)   # those that .ci/run builds each time
 
-# nibble_fuzz_target(NAME SOURCE file [LIBS folders...] [LINK libraries...])
+# nibble_fuzz_target(NAME SOURCE file [LIBS folders...] [LINK libraries...] [LARGE])
+# LARGE: needs most of the tree, so it is left to `.ci/run all`; its seeds are replayed in every build all the same.
 # With NIBBLE_FUZZ (clang; preset `fuzz`) NAME is a libFuzzer binary. Otherwise the same entry is linked with a main that
 # replays the seeds, and runs as a test labelled `fuzz`: a seed that once broke a parser is tried in every build.
 function(nibble_fuzz_target name)
-  cmake_parse_arguments(ARG "" "SOURCE" "LIBS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "LARGE" "SOURCE" "LIBS;LINK" ${ARGN})
   set(corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
   if(NOT EXISTS ${corpus})
     message(FATAL_ERROR "fuzz target ${name} has no seeds: put some in ${corpus}")
@@ -17,7 +18,9 @@ function(nibble_fuzz_target name)
     target_link_libraries(${name} PRIVATE nibble_${lib})
   endforeach()
   target_link_libraries(${name} PRIVATE ${ARG_LINK})
-  add_dependencies(fuzzers ${name})
+  if(NOT ARG_LARGE)
+    add_dependencies(fuzzers ${name})
+  endif()
   if(NIBBLE_FUZZ)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)   # .ci/run runs them all

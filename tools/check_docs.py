@@ -9,7 +9,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "dependencies.md"
-GROUPS = {"build": "To build and test (`./demo`, `./check`)", "ci": "For `.ci/run` beside them"}
+GROUPS = {"build": "To build and test (`./demo`, `./check`)", "ci": "For `.ci/run` beside them",
+          "clients": "For `.ci/run all` beside those, with Node 20"}
 
 
 def dependencies():
