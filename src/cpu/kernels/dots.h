@@ -30,7 +30,8 @@ struct Activations {
 template <class X>
 NIBBLE_INLINE void prepare(Activations<X>& x, fp4::WeightFormat format, int64_t cols) {
   if constexpr (kFreeOrders) {
-    x.has_nibbles = ops::group_columns(format) > 1 && x.tokens <= kStreamTokens && cols <= kNibbleColumns;
+    const bool nibbles = format == fp4::WeightFormat::kMxfp4 || format == fp4::WeightFormat::kNvfp4;
+    x.has_nibbles = nibbles && x.tokens <= kStreamTokens && cols <= kNibbleColumns;
     for (int64_t t = 0; x.has_nibbles && t < x.tokens; ++t) {
       for_lanes(cols, [&](int64_t k, int64_t count) {
         store(x.nibble[t] + k, from_natural<Order::kNibble>(load_n(x.row[t] + k, count)));
