@@ -47,7 +47,7 @@ def faults(op):
     if not "".join(prose).strip():
         found.append(f"src/ops/{name}.h: nothing says what the op computes")
     kernels = (ROOT / "src" / "ops" / "kernel_table.h").read_text()
-    if f"&KernelTable::{name}>" not in kernels:
+    if f"OP({name}, " not in kernels:
         found.append(f"src/ops/{name}.h: a contract without an entry in kernel_table.h")
     return found
 

@@ -5,27 +5,36 @@
 #include <cstdint>
 #include <utility>
 
+// The catalog: each op's name and its arguments. What has to name all of them is made from this: a kernel that a
+// backend lacks does not link.
+// clang-format off
+#define NIBBLE_OPS(OP)                  \
+  OP(add, Add)                          \
+  OP(attn_res_mix, AttnResMix)          \
+  OP(causal_conv_silu, CausalConvSilu)  \
+  OP(embedding, Embedding)              \
+  OP(gated_rms_norm, GatedRmsNorm)      \
+  OP(kda_gate, KdaGate)                 \
+  OP(kda_rows, KdaRows)                 \
+  OP(linear, Linear)                    \
+  OP(mla_append, MlaAppend)             \
+  OP(mla_attention, MlaAttention)       \
+  OP(moe_experts, MoeExperts)           \
+  OP(moe_route, MoeRoute)               \
+  OP(rms_norm, RmsNorm)                 \
+  OP(sample, Sample)                    \
+  OP(select_rows, SelectRows)           \
+  OP(sigmoid_mul, SigmoidMul)           \
+  OP(situ, Situ)
+// clang-format on
+
 namespace nibble {
 class Device;
 namespace ops {
 
-struct Add;
-struct AttnResMix;
-struct CausalConvSilu;
-struct Embedding;
-struct GatedRmsNorm;
-struct KdaGate;
-struct KdaRows;
-struct Linear;
-struct MlaAppend;
-struct MlaAttention;
-struct MoeExperts;
-struct MoeRoute;
-struct RmsNorm;
-struct Sample;
-struct SelectRows;
-struct SigmoidMul;
-struct Situ;
+#define NIBBLE_ARGUMENTS(op, Args) struct Args;
+NIBBLE_OPS(NIBBLE_ARGUMENTS)
+#undef NIBBLE_ARGUMENTS
 
 // A kernel takes arguments that its op's dispatcher has checked, and decides nothing. Arguments are plain values and
 // device views, so they may be copied and run later.
@@ -46,23 +55,9 @@ struct ScratchSizes {
 
 struct KernelTable {
   const char* name = nullptr;  // "portable", "avx2", "avx512bf16", "sm_90": what `nibble ops list` prints
-  Kernel<Add> add = nullptr;
-  Kernel<AttnResMix> attn_res_mix = nullptr;
-  Kernel<CausalConvSilu> causal_conv_silu = nullptr;
-  Kernel<Embedding> embedding = nullptr;
-  Kernel<GatedRmsNorm> gated_rms_norm = nullptr;
-  Kernel<KdaGate> kda_gate = nullptr;
-  Kernel<KdaRows> kda_rows = nullptr;
-  Kernel<Linear> linear = nullptr;
-  Kernel<MlaAppend> mla_append = nullptr;
-  Kernel<MlaAttention> mla_attention = nullptr;
-  Kernel<MoeExperts> moe_experts = nullptr;
-  Kernel<MoeRoute> moe_route = nullptr;
-  Kernel<RmsNorm> rms_norm = nullptr;
-  Kernel<Sample> sample = nullptr;
-  Kernel<SelectRows> select_rows = nullptr;
-  Kernel<SigmoidMul> sigmoid_mul = nullptr;
-  Kernel<Situ> situ = nullptr;
+#define NIBBLE_KERNEL(op, Args) Kernel<Args> op = nullptr;
+  NIBBLE_OPS(NIBBLE_KERNEL)
+#undef NIBBLE_KERNEL
   const ScratchSizes* scratch = nullptr;
 };
 
@@ -70,23 +65,9 @@ struct KernelTable {
 // completeness, or a listing needs.
 template <class F>
 constexpr void for_each_kernel(F&& f) {
-  f.template operator()<&KernelTable::add>("add");
-  f.template operator()<&KernelTable::attn_res_mix>("attn_res_mix");
-  f.template operator()<&KernelTable::causal_conv_silu>("causal_conv_silu");
-  f.template operator()<&KernelTable::embedding>("embedding");
-  f.template operator()<&KernelTable::gated_rms_norm>("gated_rms_norm");
-  f.template operator()<&KernelTable::kda_gate>("kda_gate");
-  f.template operator()<&KernelTable::kda_rows>("kda_rows");
-  f.template operator()<&KernelTable::linear>("linear");
-  f.template operator()<&KernelTable::mla_append>("mla_append");
-  f.template operator()<&KernelTable::mla_attention>("mla_attention");
-  f.template operator()<&KernelTable::moe_experts>("moe_experts");
-  f.template operator()<&KernelTable::moe_route>("moe_route");
-  f.template operator()<&KernelTable::rms_norm>("rms_norm");
-  f.template operator()<&KernelTable::sample>("sample");
-  f.template operator()<&KernelTable::select_rows>("select_rows");
-  f.template operator()<&KernelTable::sigmoid_mul>("sigmoid_mul");
-  f.template operator()<&KernelTable::situ>("situ");
+#define NIBBLE_VISIT(op, Args) f.template operator()<&KernelTable::op>(#op);
+  NIBBLE_OPS(NIBBLE_VISIT)
+#undef NIBBLE_VISIT
 }
 
 }  // namespace ops

@@ -5,23 +5,9 @@
 
 namespace nibble::cuda {
 
-void add(Device& device, const ops::Add& args);
-void attn_res_mix(Device& device, const ops::AttnResMix& args);
-void causal_conv_silu(Device& device, const ops::CausalConvSilu& args);
-void embedding(Device& device, const ops::Embedding& args);
-void gated_rms_norm(Device& device, const ops::GatedRmsNorm& args);
-void kda_gate(Device& device, const ops::KdaGate& args);
-void kda_rows(Device& device, const ops::KdaRows& args);
-void linear(Device& device, const ops::Linear& args);
-void mla_append(Device& device, const ops::MlaAppend& args);
-void mla_attention(Device& device, const ops::MlaAttention& args);
-void moe_experts(Device& device, const ops::MoeExperts& args);
-void moe_route(Device& device, const ops::MoeRoute& args);
-void rms_norm(Device& device, const ops::RmsNorm& args);
-void sample(Device& device, const ops::Sample& args);
-void select_rows(Device& device, const ops::SelectRows& args);
-void sigmoid_mul(Device& device, const ops::SigmoidMul& args);
-void situ(Device& device, const ops::Situ& args);
+#define NIBBLE_KERNEL(op, Args) void op(Device& device, const ops::Args& args);
+NIBBLE_OPS(NIBBLE_KERNEL)
+#undef NIBBLE_KERNEL
 
 extern const ops::KernelTable kKernels;
 
