@@ -1,6 +1,10 @@
 // The kernels' vectors and math functions on sixteen floats, one table an instruction set.
 #pragma once
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "base/bf16.h"
 
 namespace nibble::cpu {
@@ -27,5 +31,10 @@ namespace avx512bf16 {
 extern const MathHooks kMathHooks;
 }
 #endif
+
+// Of an instruction set by its name; throws std::out_of_range for one that this build has not.
+const MathHooks& math_hooks(std::string_view isa);
+// The instruction sets of this machine, to test with each.
+std::vector<std::string> available_isas();
 
 }  // namespace nibble::cpu

@@ -7,7 +7,6 @@
 #include <limits>
 #include <string>
 
-#include "cpu/isa.h"
 #include "cpu/math_hooks.h"
 
 namespace nibble::cpu {
@@ -17,16 +16,6 @@ using Function = void (*)(const float*, float*);
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr double kSmallestNormal = 0x1p-126;
-
-const MathHooks& hooks(std::string_view isa) {
-#ifdef __x86_64__
-  if (isa == "avx2") return avx2::kMathHooks;
-  if (isa == "avx512") return avx512::kMathHooks;
-  if (isa == "avx512bf16") return avx512bf16::kMathHooks;
-#endif
-  EXPECT_EQ(isa, "portable");
-  return portable::kMathHooks;
-}
 
 float one(Function f, float x) {
   std::array<float, 16> in, out;
@@ -79,7 +68,7 @@ class Sweep {
 
 class MathTest : public ::testing::TestWithParam<std::string> {
  protected:
-  const MathHooks& math() { return hooks(GetParam()); }
+  const MathHooks& math() { return math_hooks(GetParam()); }
 };
 
 // Bounds: the worst of dense sweeps (5e7 points) was 1.01, 2.48 and 1.26 ulp.
@@ -139,14 +128,7 @@ TEST_P(MathTest, TanhAtTheEdges) {
   EXPECT_TRUE(std::isnan(one(f, kNan)));
 }
 
-std::vector<std::string> available() {
-  std::vector<std::string> out;
-  for (const Isa& isa : instruction_sets()) {
-    if (isa.available) out.emplace_back(isa.name);
-  }
-  return out;
-}
-INSTANTIATE_TEST_SUITE_P(Isa, MathTest, ::testing::ValuesIn(available()), [](const auto& c) { return c.param; });
+INSTANTIATE_TEST_SUITE_P(Isa, MathTest, ::testing::ValuesIn(available_isas()), [](const auto& c) { return c.param; });
 
 }  // namespace
 }  // namespace nibble::cpu

@@ -9,21 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "cpu/isa.h"
 #include "cpu/math_hooks.h"
 
 namespace nibble::cpu {
 namespace {
-
-const MathHooks& hooks(std::string_view isa) {
-#ifdef __x86_64__
-  if (isa == "avx2") return avx2::kMathHooks;
-  if (isa == "avx512") return avx512::kMathHooks;
-  if (isa == "avx512bf16") return avx512bf16::kMathHooks;
-#endif
-  EXPECT_TRUE(isa == "portable" || isa == "avx2" || isa == "avx512" || isa == "avx512bf16") << isa;
-  return portable::kMathHooks;
-}
 
 class VecTest : public ::testing::TestWithParam<std::string> {};
 
@@ -38,7 +27,7 @@ TEST_P(VecTest, LandsAsBf16Does) {
       in[count++] = std::bit_cast<float>(upper << 16 | lower);
       if (count < in.size()) continue;
       count = 0;
-      hooks(GetParam()).land(in.data(), out.data());
+      math_hooks(GetParam()).land(in.data(), out.data());
       for (size_t i = 0; i < in.size(); ++i) {
         ASSERT_EQ(out[i].bits, to_bf16(in[i]).bits) << std::hex << std::bit_cast<uint32_t>(in[i]);
       }
@@ -55,7 +44,7 @@ TEST_P(VecTest, SumsOfSixteenRowsAreThoseOfOne) {
     std::array<float, 256> rows;
     for (float& x : rows) x = std::ldexp(fraction(random), exponent(random));
     std::array<float, 16> out = {};
-    hooks(GetParam()).sums(rows.data(), out.data());
+    math_hooks(GetParam()).sums(rows.data(), out.data());
     for (size_t r = 0; r < out.size(); ++r) {
       const float* x = rows.data() + r * 16;
       std::array<float, 8> eight;
@@ -63,21 +52,14 @@ TEST_P(VecTest, SumsOfSixteenRowsAreThoseOfOne) {
       const float a = eight[0] + eight[4], b = eight[1] + eight[5], c = eight[2] + eight[6], d = eight[3] + eight[7];
       const float want = (a + c) + (b + d);  // lanes 8 apart, then 4, 2, 1
       float alone = 0;
-      hooks(GetParam()).sum(x, &alone);
+      math_hooks(GetParam()).sum(x, &alone);
       EXPECT_EQ(std::bit_cast<uint32_t>(out[r]), std::bit_cast<uint32_t>(want));
       EXPECT_EQ(std::bit_cast<uint32_t>(alone), std::bit_cast<uint32_t>(want));
     }
   }
 }
 
-std::vector<std::string> available() {
-  std::vector<std::string> out;
-  for (const Isa& isa : instruction_sets()) {
-    if (isa.available) out.emplace_back(isa.name);
-  }
-  return out;
-}
-INSTANTIATE_TEST_SUITE_P(Isa, VecTest, ::testing::ValuesIn(available()), [](const auto& c) { return c.param; });
+INSTANTIATE_TEST_SUITE_P(Isa, VecTest, ::testing::ValuesIn(available_isas()), [](const auto& c) { return c.param; });
 
 }  // namespace
 }  // namespace nibble::cpu
