@@ -1,42 +1,7 @@
-// A regular expression from a client, and text that a model might write under it: compiling may refuse, and nothing
-// else.
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <string_view>
+// A regular expression from a client, a NUL, and text that a model might write under it.
+#include "constrained_text.h"
 
-#include "base/error.h"
-#include "constrain/compiler.h"
-
-namespace {
-
-using namespace nibble;
-using namespace nibble::constrain;
-
-std::shared_ptr<const TokenTrie> bytes_alone() {
-  static std::vector<std::string> bytes;
-  std::vector<std::pair<std::string_view, int32_t>> tokens;
-  for (int b = 0; b < 256; ++b) bytes.emplace_back(1, static_cast<char>(b));
-  for (int b = 0; b < 256; ++b) tokens.emplace_back(bytes[static_cast<size_t>(b)], b);
-  return std::make_shared<const TokenTrie>(std::move(tokens), std::vector{256, 257, 258}, std::vector{259}, 260);
-}
-
-}  // namespace
-
-// The expression, a NUL, and a text.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const std::shared_ptr<const TokenTrie> trie = bytes_alone();
-  const std::string_view input(reinterpret_cast<const char*>(data), size);
-  const size_t cut = std::min(input.find('\0'), input.size());
-  try {
-    Matcher matcher(compile({Constraint::Kind::kRegex, std::string(input.substr(0, cut))}, text::Channel::kNone, trie));
-    std::vector<uint64_t> allowed(trie->words());
-    for (size_t i = cut + 1; i < input.size(); ++i) {
-      std::fill(allowed.begin(), allowed.end(), ~uint64_t{0});
-      matcher.restrict(allowed);
-      if (!matcher.advance(static_cast<uint8_t>(input[i]))) break;
-    }
-  } catch (const Refusal&) {
-  }
+  nibble::constrain::constrain_text(nibble::Constraint::Kind::kRegex, data, size);
   return 0;
 }
