@@ -29,23 +29,9 @@ struct Options {
   bool quiet = false;
 };
 
-class EngineGenerator final : public serve::Generator {
- public:
-  explicit EngineGenerator(const EngineOptions& options) : engine_(options) {}
-  Engine::Id submit(Request request, Engine::Callback callback) override {
-    return engine_.submit(std::move(request), std::move(callback));
-  }
-  void cancel(Engine::Id id) override { engine_.cancel(id); }
-  EngineStats stats() const override { return engine_.stats(); }
-  const Engine& engine() const { return engine_; }
-
- private:
-  Engine engine_;
-};
-
 // What is loaded while the server already answers that it is loading.
 struct Model {
-  std::unique_ptr<EngineGenerator> generator;
+  std::unique_ptr<serve::EngineGenerator> generator;
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::exception_ptr failure;
 };
@@ -95,7 +81,7 @@ void serve_model(Options& o) {
   }
   std::thread loader([&] {
     try {
-      model.generator = std::make_unique<EngineGenerator>(engine);
+      model.generator = std::make_unique<serve::EngineGenerator>(engine);
       const Engine& loaded = model.generator->engine();
       model.tokenizer = std::make_unique<text::Tokenizer>(text::Tokenizer::load(engine.model, loaded.vocabulary()));
       server.open(*model.generator, *model.tokenizer, loaded.context());

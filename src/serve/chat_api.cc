@@ -20,10 +20,10 @@ struct ChatStyle {
   bool token_ids = false;
 };
 
-class ChatFormat final : public Format {
+class ChatFormat final : public ChunkFormat {
  public:
   ChatFormat(ChatStyle style, const text::Tokenizer& tokenizer)
-      : style_(std::move(style)), tokenizer_(tokenizer), id_(new_id("chatcmpl-")) {
+      : ChunkFormat(style.include_usage), style_(std::move(style)), tokenizer_(tokenizer), id_(new_id("chatcmpl-")) {
     head_ = fmt::format(R"({{"id":{},"object":"chat.completion.chunk","created":{},"model":{},"choices":[)",
                         json_quoted(id_), created_, json_quoted(style_.model));
   }
@@ -42,15 +42,6 @@ class ChatFormat final : public Format {
               std::string& out) override {
     chunk(choice, "", logprobs_json(rest), json_quoted(whole.finish_reason), so_far, out,
           style_.token_ids ? fmt::format(R"(,"token_ids":[{}])", fmt::join(whole.tokens, ",")) : "");
-  }
-
-  void end(const Usage& usage, std::string& out) override {
-    if (style_.include_usage) out += fmt::format("data: {}],\"usage\":{}}}\n\n", head_, usage_json(usage));
-    out += "data: [DONE]\n\n";
-  }
-
-  void error(const ApiError& error, std::string& out) override {
-    out += "data: " + to_json(error) + "\n\ndata: [DONE]\n\n";
   }
 
   std::string whole(std::span<const Choice> choices, const Usage& usage) override {
@@ -137,7 +128,7 @@ class ChatFormat final : public Format {
 
   ChatStyle style_;
   const text::Tokenizer& tokenizer_;
-  std::string id_, head_;
+  std::string id_;
   int64_t created_ = unix_time();
 };
 

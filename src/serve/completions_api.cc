@@ -19,10 +19,10 @@ struct CompletionStyle {
   std::vector<std::string> echoes;  // a prompt; empty: no echo
 };
 
-class CompletionFormat final : public Format {
+class CompletionFormat final : public ChunkFormat {
  public:
   CompletionFormat(CompletionStyle style, const text::Tokenizer& tokenizer)
-      : style_(std::move(style)), tokenizer_(tokenizer) {
+      : ChunkFormat(style.include_usage), style_(std::move(style)), tokenizer_(tokenizer) {
     head_ = fmt::format(R"({{"id":{},"object":"text_completion","created":{},"model":{},"choices":[)",
                         json_quoted(new_id("cmpl-")), unix_time(), json_quoted(style_.model));
   }
@@ -43,15 +43,6 @@ class CompletionFormat final : public Format {
   void finish(int32_t choice, const Choice& whole, std::span<const TokenLogprob> rest, const Usage& so_far,
               std::string& out) override {
     chunk(choice, "", rest, json_quoted(whole.finish_reason), so_far, out);
-  }
-
-  void end(const Usage& usage, std::string& out) override {
-    if (style_.include_usage) out += fmt::format("data: {}],\"usage\":{}}}\n\n", head_, usage_json(usage));
-    out += "data: [DONE]\n\n";
-  }
-
-  void error(const ApiError& error, std::string& out) override {
-    out += "data: " + to_json(error) + "\n\ndata: [DONE]\n\n";
   }
 
   std::string whole(std::span<const Choice> choices, const Usage& usage) override {
@@ -109,7 +100,6 @@ class CompletionFormat final : public Format {
 
   CompletionStyle style_;
   const text::Tokenizer& tokenizer_;
-  std::string head_;
   std::vector<int64_t> offsets_;
 };
 

@@ -9,6 +9,15 @@
 
 namespace nibble::serve {
 
+void ChunkFormat::end(const Usage& usage, std::string& out) {
+  if (include_usage_) out += fmt::format("data: {}],\"usage\":{}}}\n\n", head_, usage_json(usage));
+  out += "data: [DONE]\n\n";
+}
+
+void ChunkFormat::error(const ApiError& error, std::string& out) {
+  out += "data: " + to_json(error) + "\n\ndata: [DONE]\n\n";
+}
+
 std::string new_id(std::string_view prefix) {
   constexpr std::string_view kLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
   thread_local std::mt19937_64 random{(uint64_t{std::random_device()()} << 32) | std::random_device()()};

@@ -49,6 +49,20 @@ class Format {
   virtual std::string whole(std::span<const Choice> choices, const Usage& usage) = 0;
 };
 
+// What OpenAI's chat and completions share: chunks that repeat a head, usage in a last one, "[DONE]".
+class ChunkFormat : public Format {
+ public:
+  void end(const Usage& usage, std::string& out) override;
+  void error(const ApiError& error, std::string& out) override;
+
+ protected:
+  explicit ChunkFormat(bool include_usage) : include_usage_(include_usage) {}
+  std::string head_;  // of each chunk, up to its choices; set by who derives
+
+ private:
+  bool include_usage_;
+};
+
 // "prefix" and 24 random letters and digits.
 std::string new_id(std::string_view prefix);
 int64_t unix_time();

@@ -11,21 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "serve/generator.h"
 #include "serve/http.h"
 #include "serve/metrics.h"
 #include "serve/prepared.h"
 #include "text/chat_reader.h"
 
 namespace nibble::serve {
-
-// What makes tokens: nibble::Engine, or a script in tests.
-class Generator {
- public:
-  virtual ~Generator() = default;
-  virtual Engine::Id submit(Request request, Engine::Callback callback) = 0;
-  virtual void cancel(Engine::Id id) = 0;
-  virtual EngineStats stats() const = 0;
-};
 
 class Generation;
 

@@ -10,17 +10,6 @@
 namespace nibble::serve {
 namespace {
 
-class RealGenerator final : public Generator {
- public:
-  explicit RealGenerator(const EngineOptions& options) : engine(options) {}
-  Engine::Id submit(Request request, Engine::Callback callback) override {
-    return engine.submit(std::move(request), std::move(callback));
-  }
-  void cancel(Engine::Id id) override { engine.cancel(id); }
-  EngineStats stats() const override { return engine.stats(); }
-  Engine engine;
-};
-
 class Load : public ::testing::Test {
  protected:
   static constexpr int kAtOnce = 64;
@@ -31,8 +20,8 @@ class Load : public ::testing::Test {
     options.context = 256;
     options.threads = 1;
     options.max_sequences = kAtOnce;
-    generator = new RealGenerator(options);
-    tokenizer = new text::Tokenizer(text::Tokenizer::load(options.model, generator->engine.vocabulary()));
+    generator = new EngineGenerator(options);
+    tokenizer = new text::Tokenizer(text::Tokenizer::load(options.model, generator->engine().vocabulary()));
   }
   static void TearDownTestSuite() {
     delete tokenizer;
@@ -45,7 +34,7 @@ class Load : public ::testing::Test {
     options.service.model_names = {"k3-tiny"};
     options.service.render.effort = std::nullopt;  // as the checkpoint's generation_config.json has it
     server_ = std::make_unique<Server>(options, Service::Log());
-    server_->open(*generator, *tokenizer, generator->engine.context());
+    server_->open(*generator, *tokenizer, generator->engine().context());
     thread_ = std::thread([this] { server_->run(); });
   }
   void TearDown() override {
@@ -74,7 +63,7 @@ class Load : public ::testing::Test {
     return count;
   }
 
-  static inline RealGenerator* generator = nullptr;
+  static inline EngineGenerator* generator = nullptr;
   static inline text::Tokenizer* tokenizer = nullptr;
   std::unique_ptr<Server> server_;
   std::thread thread_;
