@@ -5,9 +5,8 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <map>
 
-#include "base/read_bandwidth.h"
+#include "bench/limits.h"
 #include "cpu/cpu_device.h"
 #include "cpu/isa.h"
 #include "ops/certify/steps.h"
@@ -18,13 +17,6 @@ namespace nibble {
 namespace {
 
 constexpr int64_t kHeads = 96, kWidth = 128, kCols = kHeads * kWidth;
-
-double read_gb_per_s(int threads) {
-  static std::map<int, double> measured;
-  double& out = measured[threads];
-  if (out == 0) out = measure_read_bandwidth(threads).gb_per_s;
-  return out;
-}
 
 // `rows` rows of one sequence, on one of `layers` layers' states.
 struct Problem {

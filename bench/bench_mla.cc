@@ -3,10 +3,9 @@
 // read bandwidth measured first; and the arithmetic, given as GFLOP/s.
 #include <benchmark/benchmark.h>
 
-#include <map>
 #include <numeric>
 
-#include "base/read_bandwidth.h"
+#include "bench/limits.h"
 #include "cpu/cpu_device.h"
 #include "cpu/isa.h"
 #include "ops/certify/steps.h"
@@ -18,13 +17,6 @@ namespace {
 
 constexpr int64_t kHeads = 96, kNope = 128, kShared = 64, kValue = 128, kLatent = 512;
 constexpr int64_t kKvRows = kHeads * (kNope + kValue);
-
-double read_gb_per_s(int threads) {
-  static std::map<int, double> measured;
-  double& out = measured[threads];
-  if (out == 0) out = measure_read_bandwidth(threads).gb_per_s;
-  return out;
-}
 
 // `rows` rows of one sequence after `depth` positions, in `layers` layers.
 struct Problem {
