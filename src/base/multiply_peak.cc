@@ -18,7 +18,8 @@ namespace {
 
 constexpr int kChains = 12, kPasses = 9;  // chains that do not wait for each other: more than latency times width
 
-// `rounds` times kChains multiply-adds; returns something of their result, so that they are made.
+// `rounds` times kChains multiply-adds; returns something of their result, so that they are made. Each chain begins
+// with another number: of equal ones a compiler makes one.
 using Chains = float (*)(int64_t rounds, float x);
 struct Unit {
   Chains chains;
@@ -28,7 +29,8 @@ struct Unit {
 
 float four_lanes(int64_t rounds, float x) {
   using Vector = float __attribute__((vector_size(16)));
-  Vector sum[kChains] = {}, a = {x, x, x, x};
+  Vector sum[kChains], a = {x, x, x, x};
+  for (int i = 0; i < kChains; ++i) sum[i] = a * static_cast<float>(i);
   for (int64_t i = 0; i < rounds; ++i) {
 #pragma GCC unroll 12
     for (Vector& s : sum) s = a * a + s;
@@ -39,8 +41,9 @@ float four_lanes(int64_t rounds, float x) {
 
 #ifdef __x86_64__
 [[gnu::target("avx2,fma")]] float eight_lanes(int64_t rounds, float x) {
-  __m256 sum[kChains] = {};
+  __m256 sum[kChains];
   const __m256 a = _mm256_set1_ps(x);
+  for (int i = 0; i < kChains; ++i) sum[i] = _mm256_set1_ps(static_cast<float>(i));
   for (int64_t i = 0; i < rounds; ++i) {
 #pragma GCC unroll 12
     for (__m256& s : sum) s = _mm256_fmadd_ps(a, a, s);
@@ -49,8 +52,9 @@ float four_lanes(int64_t rounds, float x) {
   return sum[0][0];
 }
 [[gnu::target("avx512f")]] float sixteen_lanes(int64_t rounds, float x) {
-  __m512 sum[kChains] = {};
+  __m512 sum[kChains];
   const __m512 a = _mm512_set1_ps(x);
+  for (int i = 0; i < kChains; ++i) sum[i] = _mm512_set1_ps(static_cast<float>(i));
   for (int64_t i = 0; i < rounds; ++i) {
 #pragma GCC unroll 12
     for (__m512& s : sum) s = _mm512_fmadd_ps(a, a, s);
@@ -59,7 +63,8 @@ float four_lanes(int64_t rounds, float x) {
   return sum[0][0];
 }
 [[gnu::target("avx512f,avx512bw,avx512bf16")]] float bf16_pairs(int64_t rounds, float x) {
-  __m512 sum[kChains] = {};
+  __m512 sum[kChains];
+  for (int i = 0; i < kChains; ++i) sum[i] = _mm512_set1_ps(static_cast<float>(i));
   uint32_t bits;
   std::memcpy(&bits, &x, sizeof bits);
   const __m512i pairs = _mm512_set1_epi32(static_cast<int>((bits & 0xFFFF0000u) | bits >> 16));
