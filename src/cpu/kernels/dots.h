@@ -12,7 +12,7 @@ namespace nibble::cpu::NIBBLE_ISA {
 
 constexpr int64_t kBlockRows = 64;    // weight rows a block: for one activation four streams of sixteen rows
 constexpr int64_t kBlockTokens = 64;  // activation rows a block: at K = 4096 in bf16, a 512 KiB L2
-constexpr int64_t kStreamTokens = 3;  // up to so many activations meet weights in registers
+constexpr int64_t kNibbleTokens = 3;  // up to so many activations are put into the order of nibbles
 constexpr int64_t kNibbleColumns = 8192;
 
 // Values [token][weight row].
@@ -24,14 +24,14 @@ struct Activations {
   int64_t tokens = 0;  // 1 .. kBlockTokens
   const X* row[kBlockTokens];
   bool has_nibbles = false;                                 // whether `nibble` holds the rows
-  alignas(64) float nibble[kStreamTokens][kNibbleColumns];  // in Order::kNibble, a tail padded with zeros
+  alignas(64) float nibble[kNibbleTokens][kNibbleColumns];  // in Order::kNibble, a tail padded with zeros
 };
 // Fills `nibble` where that pays, once the rows are set.
 template <class X>
 NIBBLE_INLINE void prepare(Activations<X>& x, fp4::WeightFormat format, int64_t cols) {
   if constexpr (kFreeOrders) {
     const bool nibbles = format == fp4::WeightFormat::kMxfp4 || format == fp4::WeightFormat::kNvfp4;
-    x.has_nibbles = nibbles && x.tokens <= kStreamTokens && cols <= kNibbleColumns;
+    x.has_nibbles = nibbles && x.tokens <= kNibbleTokens && cols <= kNibbleColumns;
     for (int64_t t = 0; x.has_nibbles && t < x.tokens; ++t) {
       for_lanes(cols, [&](int64_t k, int64_t count) {
         store(x.nibble[t] + k, from_natural<Order::kNibble>(load_n(x.row[t] + k, count)));

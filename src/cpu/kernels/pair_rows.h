@@ -34,12 +34,13 @@ consteval Bf16Table bf16_table() {
 static constexpr Bf16Table kE8m0Table = bf16_table<fp4::E8m0>(), kE4m3Table = bf16_table<fp4::E4m3>();
 
 // Each has at(k) for columns k .. k + 31, k a multiple of 32; rest(k, count) for the last count < 32 of them, zeros
-// after; bytes(k), where column k is; and factor, which the sum is multiplied by.
+// after; bytes(k), where column k is; and factor(w), which the sum is multiplied by.
 struct Bf16Pairs {
+  static constexpr int64_t kScaleGroup = 0;
   const uint16_t* values;
-  float factor = 1.0f;
   NIBBLE_INLINE Bf16Pairs(const ops::WeightMatrix& w, int64_t n)
       : values(static_cast<const uint16_t*>(w.codes) + n * w.cols) {}
+  NIBBLE_INLINE static float factor(const ops::WeightMatrix&) { return 1.0f; }
   NIBBLE_INLINE NativePairs at(int64_t k) const { return native_load_pairs(values + k); }
   NIBBLE_INLINE NativePairs rest(int64_t k, int64_t count) const {
     uint16_t padded[kPairColumns] = {};
@@ -50,11 +51,12 @@ struct Bf16Pairs {
 };
 
 struct Mxfp4Pairs {
+  static constexpr int64_t kScaleGroup = fp4::Mxfp4::kGroup;
   const uint8_t *codes, *scales;
-  float factor = 1.0f;
   NIBBLE_INLINE Mxfp4Pairs(const ops::WeightMatrix& w, int64_t n)
       : codes(static_cast<const uint8_t*>(w.codes) + n * (w.cols / 2)),
         scales(static_cast<const uint8_t*>(w.scales) + n * (w.cols / fp4::Mxfp4::kGroup)) {}
+  NIBBLE_INLINE static float factor(const ops::WeightMatrix&) { return 1.0f; }
   NIBBLE_INLINE NativePairs at(int64_t k) const {
     return native_lookup_pairs(native_load_bytes(codes + k / 2), kE8m0Table.value[scales[k / fp4::Mxfp4::kGroup]]);
   }
@@ -63,12 +65,12 @@ struct Mxfp4Pairs {
 };
 
 struct Nvfp4Pairs {
+  static constexpr int64_t kScaleGroup = fp4::Nvfp4::kGroup;
   const uint8_t *codes, *scales;
-  float factor;
   NIBBLE_INLINE Nvfp4Pairs(const ops::WeightMatrix& w, int64_t n)
       : codes(static_cast<const uint8_t*>(w.codes) + n * (w.cols / 2)),
-        scales(static_cast<const uint8_t*>(w.scales) + n * (w.cols / fp4::Nvfp4::kGroup)),
-        factor(w.tensor_scale) {}
+        scales(static_cast<const uint8_t*>(w.scales) + n * (w.cols / fp4::Nvfp4::kGroup)) {}
+  NIBBLE_INLINE static float factor(const ops::WeightMatrix& w) { return w.tensor_scale; }
   NIBBLE_INLINE NativePairs at(int64_t k) const {
     const uint8_t* scale = scales + k / fp4::Nvfp4::kGroup;
     return native_lookup_pairs(native_load_bytes(codes + k / 2), kE4m3Table.value[scale[0]],

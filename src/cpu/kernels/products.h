@@ -29,7 +29,8 @@ NIBBLE_INLINE void product_tile(const float* const (&a)[kProductRows], const flo
       for (int t = 0; t < kOthers; ++t) v[t] = native_load(b + t * b_stride + k);
 #pragma GCC unroll 4
       for (int r = 0; r < kProductRows; ++r) {
-        const NativeF w = native_load(a[r] + k);
+        NativeF w = native_load(a[r] + k);
+        keep(w);
 #pragma GCC unroll 4
         for (int t = 0; t < kOthers; ++t) acc[t][r] = native_fma(w, v[t], acc[t][r]);
       }

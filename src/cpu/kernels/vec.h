@@ -115,6 +115,18 @@ NIBBLE_INLINE float sum(F16 v) {
   return native_sum(v.part[0]);
 }
 
+// Holds a vector in a register from here on: left alone, gcc may load it from memory at each use.
+template <class Vector>
+NIBBLE_INLINE void keep(Vector& v) {
+#if defined(__AVX512F__)
+  asm("" : "+v"(v));
+#elif defined(__AVX2__)
+  asm("" : "+x"(v));
+#else
+  static_cast<void>(v);
+#endif
+}
+
 // Which of sixteen columns lies in which lane while a dot runs. Sums come out the same in any of them: they only save
 // the shuffles that would put columns side by side again.
 enum class Order : uint8_t {
@@ -130,6 +142,9 @@ NIBBLE_INLINE F16 load_split(const Bf16* p) {
   F16 r;
   native_load_split(reinterpret_cast<const uint16_t*>(p), r.part);
   return r;
+}
+NIBBLE_INLINE NativeF load_split_part(const Bf16* p, int part) {
+  return native_load_split_part(reinterpret_cast<const uint16_t*>(p), part);
 }
 template <Order kOrder>
 NIBBLE_INLINE F16 from_natural(F16 v) {
@@ -151,6 +166,15 @@ NIBBLE_INLINE float sum(F16 v) {
   if constexpr (kOrder == Order::kNatural) return sum(v);
   return kOrder == Order::kSplit ? native_sum_split(v.part) : native_sum_nibble(v.part);
 }
+// The sums of sixteen rows of sixteen lanes.
+template <Order kOrder>
+NIBBLE_INLINE void sums(const float* rows, float* out) {
+  static_assert(kOrder != Order::kNibble);
+  if constexpr (kOrder == Order::kNatural)
+    native_sums(rows, out);
+  else
+    native_sums_split(rows, out);
+}
 #else
 constexpr bool kFreeOrders = false;
 
@@ -163,6 +187,11 @@ template <Order kOrder>
 NIBBLE_INLINE float sum(F16 v) {
   static_assert(kOrder == Order::kNatural);
   return sum(v);
+}
+template <Order kOrder>
+NIBBLE_INLINE void sums(const float* rows, float* out) {
+  static_assert(kOrder == Order::kNatural);
+  native_sums(rows, out);
 }
 #endif
 

@@ -42,23 +42,28 @@ NIBBLE_INLINE float native_sum(NativeF v) {
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
-// The sums of sixteen vectors of sixteen lanes, each in the order of `sum`: the lanes of eight rows halve together.
+// The sum of each of eight rows of eight lanes: lanes 4 apart, then 2, then 1, of all rows together.
+NIBBLE_INLINE __m256 native_sums_of_eight(const __m256 (&eight)[8]) {
+  __m256 four[4];
+  for (int r = 0; r < 4; ++r) {  // rows r and r + 4
+    four[r] = _mm256_add_ps(_mm256_permute2f128_ps(eight[r], eight[r + 4], 0x20),
+                            _mm256_permute2f128_ps(eight[r], eight[r + 4], 0x31));
+  }
+  const auto halve = [](__m256 a, __m256 b) __attribute__((always_inline)) {
+    const __m256d x = _mm256_castps_pd(a), y = _mm256_castps_pd(b);
+    return _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(x, y)), _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
+  };
+  const __m256 a = halve(four[0], four[1]), b = halve(four[2], four[3]);
+  return _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xDD));
+}
+// The sums of sixteen vectors of sixteen lanes, each in the order of `sum`.
 NIBBLE_INLINE void native_sums(const float* rows, float* out) {
   for (int g = 0; g < 16; g += 8) {
-    __m256 eight[8], four[4];
+    __m256 eight[8];
     for (int r = 0; r < 8; ++r) {
       eight[r] = _mm256_add_ps(_mm256_loadu_ps(rows + (g + r) * 16), _mm256_loadu_ps(rows + (g + r) * 16 + 8));
     }
-    for (int r = 0; r < 4; ++r) {  // rows r and r + 4
-      four[r] = _mm256_add_ps(_mm256_permute2f128_ps(eight[r], eight[r + 4], 0x20),
-                              _mm256_permute2f128_ps(eight[r], eight[r + 4], 0x31));
-    }
-    const auto halve = [](__m256 a, __m256 b) __attribute__((always_inline)) {
-      const __m256d x = _mm256_castps_pd(a), y = _mm256_castps_pd(b);
-      return _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(x, y)), _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
-    };
-    const __m256 a = halve(four[0], four[1]), b = halve(four[2], four[3]);
-    _mm256_storeu_ps(out + g, _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xDD)));
+    _mm256_storeu_ps(out + g, native_sums_of_eight(eight));
   }
 }
 
@@ -70,6 +75,15 @@ NIBBLE_INLINE void native_load_split(const uint16_t* p, NativeF* out) {
   const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   out[0] = _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
   out[1] = _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(-0x10000)));
+}
+// One half of that, for loops that have no register left: the mask stays in memory, whatever gcc thinks of it.
+alignas(32) static constexpr int32_t kOddOfPair[8] = {-0x10000, -0x10000, -0x10000, -0x10000,
+                                                      -0x10000, -0x10000, -0x10000, -0x10000};
+NIBBLE_INLINE NativeF native_load_split_part(const uint16_t* p, int part) {
+  __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  if (part == 0) return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+  asm("vpand %1, %0, %0" : "+x"(pairs) : "m"(kOddOfPair));
+  return _mm256_castsi256_ps(pairs);
 }
 NIBBLE_INLINE void native_to_split(const NativeF* natural, NativeF* out) {
   const __m256d even = _mm256_castps_pd(_mm256_shuffle_ps(natural[0], natural[1], 0x88));
@@ -84,6 +98,17 @@ NIBBLE_INLINE float native_sum_split(const NativeF* v) {
   const __m128 four = _mm_add_ps(_mm_movelh_ps(even, odd), _mm_movehl_ps(odd, even));  // 0 2 | 1 3
   const __m128 two = _mm_add_ps(four, _mm_movehdup_ps(four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehl_ps(two, two)));
+}
+// Sixteen of those.
+NIBBLE_INLINE void native_sums_split(const float* rows, float* out) {
+  for (int g = 0; g < 16; g += 8) {
+    __m256 even[8], odd[8];
+    for (int r = 0; r < 8; ++r) {
+      even[r] = _mm256_loadu_ps(rows + (g + r) * 16);
+      odd[r] = _mm256_loadu_ps(rows + (g + r) * 16 + 8);
+    }
+    _mm256_storeu_ps(out + g, _mm256_add_ps(native_sums_of_eight(even), native_sums_of_eight(odd)));
+  }
 }
 NIBBLE_INLINE float native_sum_nibble(const NativeF* v) {
   const __m256 eight = _mm256_add_ps(_mm256_shuffle_ps(v[0], v[1], 0x44), _mm256_shuffle_ps(v[0], v[1], 0xEE));

@@ -1,7 +1,8 @@
 // Weights as kernels read them: sixteen consecutive columns of one row, whatever the format.
 //
 // One row type a format, each with at(k), columns k .. k + 15 for a k that is a multiple of 16; plain formats and fp8
-// also have tail(k, count), the last count < 16 columns with zeros after them. Nothing past the row's end is read.
+// also have tail(k, count), the last count < 16 columns with zeros after them; bytes(k) is where column k is. Nothing
+// past the row's end is read.
 #pragma once
 
 #include "cpu/kernels/vec.h"
@@ -53,6 +54,7 @@ struct PlainRow {
   static constexpr bool kHasTail = true;
   static constexpr bool kPaired = kFreeOrders && sizeof(T) == 2;  // has unpack(), in Order::kSplit
   static constexpr bool kNibbles = false;                         // has unpack() in Order::kNibble too
+  static constexpr int64_t kScaleGroup = 0;                       // columns a byte of `scales`, if it has such
   const T* values;
   NIBBLE_INLINE PlainRow(const ops::WeightMatrix& w, int64_t n) : values(static_cast<const T*>(w.codes) + n * w.cols) {}
   NIBBLE_INLINE F16 at(int64_t k) const { return load(values + k); }
@@ -103,6 +105,7 @@ static constexpr int kUnscaled = 127;  // the exponent of 1
 
 struct Mxfp4Row {
   static constexpr bool kHasTail = false, kPaired = kFreeOrders, kNibbles = kFreeOrders;
+  static constexpr int64_t kScaleGroup = fp4::Mxfp4::kGroup;
   const uint8_t *codes, *scales;
   NIBBLE_INLINE Mxfp4Row(const ops::WeightMatrix& w, int64_t n)
       : codes(static_cast<const uint8_t*>(w.codes) + n * (w.cols / 2)),
@@ -121,6 +124,7 @@ struct Mxfp4Row {
 
 struct Nvfp4Row {
   static constexpr bool kHasTail = false, kPaired = kFreeOrders, kNibbles = kFreeOrders;
+  static constexpr int64_t kScaleGroup = fp4::Nvfp4::kGroup;
   const uint8_t *codes, *scales;
   float tensor_scale;
   NIBBLE_INLINE Nvfp4Row(const ops::WeightMatrix& w, int64_t n)
@@ -143,6 +147,7 @@ struct Nvfp4Row {
 
 struct Fp8BlockRow {
   static constexpr bool kHasTail = true, kPaired = false, kNibbles = false;
+  static constexpr int64_t kScaleGroup = 0;
   const uint8_t* codes;
   const float* scales;
   NIBBLE_INLINE Fp8BlockRow(const ops::WeightMatrix& w, int64_t n)
@@ -155,6 +160,7 @@ struct Fp8BlockRow {
     for (int64_t i = 0; i < count; ++i) padded[i] = codes[k + i];
     return load_e4m3(padded) * broadcast(scales[k / fp4::Fp8Block::kTile]);
   }
+  NIBBLE_INLINE const void* bytes(int64_t k) const { return codes + k; }
 };
 
 // Calls body<Row>() with the row type of `format`: the one place where a kernel turns the format into a type.

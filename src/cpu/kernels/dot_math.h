@@ -1,0 +1,151 @@
+// What dots.cc is written over: how thirty-two columns of weights meet thirty-two of activations, in fp32 or as pairs
+// of bf16.
+//
+// Streams keep both sides in registers: `columns` of activations, `weights` of a row, `add` of their products to a sum.
+// Panels keep widened weights (`Element`s, `put` there) in the first-level cache: a Tile's `part_*` do the same one
+// native vector of lanes at a time, kStep columns a step, for lanes are independent. `rest` functions have zeros after
+// the last column.
+#pragma once
+
+#include "cpu/kernels/dots.h"
+#include "cpu/kernels/pair_rows.h"
+#include "cpu/kernels/weights.h"
+
+namespace nibble::cpu::NIBBLE_ISA {
+
+constexpr int64_t kPair = 2 * kLanes;  // columns that weights are unpacked in
+
+// The part that does not depend on the weights' format.
+template <class XType, Order kOrder>
+struct FloatTile {
+  using X = XType;
+  using Element = float;
+  static constexpr int kRows = 4;                      // of a tile; with its tokens, the accumulators that
+  static constexpr int kTokens = kParts == 1 ? 6 : 3;  // fill, and do not overflow, 32 or 16 registers
+  static constexpr int kStepParts = kParts;
+  static constexpr int64_t kStep = kLanes, kPanelRows = 8;
+
+  NIBBLE_INLINE static NativeF part_columns(const X* p, int part) {
+    if constexpr (kOrder == Order::kSplit)
+      return load_split_part(p, part);
+    else if constexpr (sizeof(X) == 2)
+      return native_load_bf16(reinterpret_cast<const uint16_t*>(p) + part * kNativeLanes);
+    else
+      return native_load(p + part * kNativeLanes);
+  }
+  NIBBLE_INLINE static NativeF part_weights(const float* p, int part) { return native_load(p + part * kNativeLanes); }
+  NIBBLE_INLINE static NativeF part_add(NativeF w, NativeF x, NativeF s) { return native_fma(w, x, s); }
+  // Totals of sixteen sums.
+  NIBBLE_INLINE static void totals(const float* lanes, float* out) { sums<kOrder>(lanes, out); }
+};
+
+template <class RowType, class X, Order kOrder>
+struct FloatMath {
+  using Tile = FloatTile<X, kOrder>;
+  using Row = RowType;
+  using Sum = F16;
+  struct Columns {
+    F16 half[2];
+  };
+  static constexpr int kStreamTokens = 3;
+  static constexpr int stream_rows(int tokens) { return tokens == 1 || kParts == 1 ? 4 : 2; }
+
+  NIBBLE_INLINE static Sum nothing() { return zero(); }
+  NIBBLE_INLINE static F16 sixteen(const X* p) {
+    if constexpr (kOrder == Order::kSplit)
+      return load_split(p);
+    else
+      return load(p);
+  }
+  NIBBLE_INLINE static Columns columns(const X* p) { return {{sixteen(p), sixteen(p + kLanes)}}; }
+  NIBBLE_INLINE static Columns columns_rest(const X* p, int64_t count) {
+    Columns out;
+    for (int i = 0; i < 2; ++i, p += kLanes, count -= kLanes) {
+      if (count <= 0)
+        out.half[i] = zero();
+      else if constexpr (kOrder == Order::kNibble)  // padded with zeros by `prepare`
+        out.half[i] = load(p);
+      else
+        out.half[i] = from_natural<kOrder>(load_n(p, count < kLanes ? count : kLanes));
+    }
+    return out;
+  }
+  NIBBLE_INLINE static Columns weights(const Row& row, int64_t k) {
+    Columns out;
+    if constexpr (kOrder == Order::kNatural)
+      out = {{row.at(k), row.at(k + kLanes)}};
+    else
+      row.template unpack<kOrder>(k, out.half);
+    return out;
+  }
+  NIBBLE_INLINE static Columns weights_rest(const Row& row, int64_t k, int64_t count) {
+    Columns out;
+    for (int i = 0; i < 2; ++i, k += kLanes, count -= kLanes) {
+      if (count <= 0) {
+        out.half[i] = zero();
+        continue;
+      }
+      if constexpr (Row::kHasTail) {
+        if (count < kLanes) {
+          out.half[i] = from_natural<kOrder>(row.tail(k, count));
+          continue;
+        }
+      }
+      out.half[i] = from_natural<kOrder>(row.at(k));
+    }
+    return out;
+  }
+  NIBBLE_INLINE static Sum add(const Columns& w, const Columns& x, Sum s) {
+    return fma(w.half[1], x.half[1], fma(w.half[0], x.half[0], s));
+  }
+  NIBBLE_INLINE static float total(Sum s) { return sum<kOrder>(s); }
+
+  NIBBLE_INLINE static void put(const Columns& w, float* p) {
+    store(p, w.half[0]);
+    store(p + kLanes, w.half[1]);
+  }
+  NIBBLE_INLINE static float factor(const ops::WeightMatrix&) { return 1.0f; }
+};
+
+#ifdef NIBBLE_BF16_PAIRS
+// Lane i takes columns 32 j + 2 i and 32 j + 2 i + 1 in ascending j.
+struct PairTile {
+  using X = Bf16;
+  using Element = uint16_t;
+  static constexpr int kRows = 4, kTokens = 6, kStepParts = 1;
+  static constexpr int64_t kStep = kPair, kPanelRows = 16;
+
+  NIBBLE_INLINE static NativePairs part_columns(const Bf16* p, int) {
+    return native_load_pairs(reinterpret_cast<const uint16_t*>(p));
+  }
+  NIBBLE_INLINE static NativePairs part_weights(const uint16_t* p, int) { return native_load_pairs(p); }
+  NIBBLE_INLINE static NativeF part_add(NativePairs w, NativePairs x, NativeF s) { return native_dot_pairs(w, x, s); }
+  NIBBLE_INLINE static void totals(const float* lanes, float* out) { native_sums(lanes, out); }
+};
+
+template <class RowType>
+struct PairMath {
+  using Tile = PairTile;
+  using Row = RowType;
+  using Sum = NativeF;
+  using Columns = NativePairs;
+  static constexpr int kStreamTokens = 6;
+  static constexpr int stream_rows(int) { return 4; }
+
+  NIBBLE_INLINE static Sum nothing() { return native_broadcast(0.0f); }
+  NIBBLE_INLINE static Columns columns(const Bf16* p) { return PairTile::part_columns(p, 0); }
+  NIBBLE_INLINE static Columns columns_rest(const Bf16* p, int64_t count) {
+    uint16_t padded[kPair] = {};
+    for (int64_t i = 0; i < count; ++i) padded[i] = p[i].bits;
+    return native_load_pairs(padded);
+  }
+  NIBBLE_INLINE static Columns weights(const Row& row, int64_t k) { return row.at(k); }
+  NIBBLE_INLINE static Columns weights_rest(const Row& row, int64_t k, int64_t count) { return row.rest(k, count); }
+  NIBBLE_INLINE static Sum add(Columns w, Columns x, Sum s) { return native_dot_pairs(w, x, s); }
+  NIBBLE_INLINE static float total(Sum s) { return native_sum(s); }
+  NIBBLE_INLINE static void put(Columns w, uint16_t* p) { native_store_pairs(p, w); }
+  NIBBLE_INLINE static float factor(const ops::WeightMatrix& w) { return Row::factor(w); }
+};
+#endif
+
+}  // namespace nibble::cpu::NIBBLE_ISA
