@@ -11,8 +11,8 @@ struct MultiplyPeak {
   std::string_view instruction;  // "vdpbf16ps", "vfmadd231ps (512)", "vfmadd231ps (256)", "mulps and addps"
 };
 
-// The widest multiply-add of bf16 operands into fp32 that this machine has, on registers alone: bf16 pairs where it
-// has them, fp32 otherwise. About a third of a second.
+// The fastest multiply-add of bf16 operands into fp32 that this machine has, on registers alone: pairs of bf16 or, once
+// they are widened, fp32. About a third of a second for each.
 MultiplyPeak measure_multiply_peak(int threads);
 
 }  // namespace nibble

@@ -25,13 +25,14 @@ NIBBLE_INLINE NativeI native_load_u8(const uint8_t* p) {
   return __builtin_bit_cast(NativeI, _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
 }
 NIBBLE_INLINE NativeF native_to_float(NativeI v) { return _mm256_cvtepi32_ps(__builtin_bit_cast(__m256i, v)); }
-// Sixteen nibbles of eight bytes, low nibble first, looked up in a table of sixteen integers.
-NIBBLE_INLINE void native_lookup_nibbles(const uint8_t* p, const int8_t* table, NativeF* out) {
+// Sixteen nibbles of eight bytes, low nibble first, looked up in a table of sixteen integers, times `scale`.
+NIBBLE_INLINE void native_lookup_nibbles(const uint8_t* p, const int8_t* table, float scale, NativeF* out) {
   const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)), mask = _mm_set1_epi8(15);
   const __m128i codes = _mm_unpacklo_epi8(_mm_and_si128(bytes, mask), _mm_and_si128(_mm_srli_epi16(bytes, 4), mask));
   const __m128i values = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)), codes);
-  out[0] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(values));
-  out[1] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_unpackhi_epi64(values, values)));
+  const __m256 factor = _mm256_set1_ps(scale);
+  out[0] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(values)) * factor;
+  out[1] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_unpackhi_epi64(values, values))) * factor;
 }
 NIBBLE_INLINE NativeF native_fma(NativeF a, NativeF b, NativeF c) { return _mm256_fmadd_ps(a, b, c); }
 NIBBLE_INLINE NativeF native_max(NativeF a, NativeF b) { return _mm256_max_ps(a, b); }

@@ -25,12 +25,13 @@ NIBBLE_INLINE NativeI native_load_u8(const uint8_t* p) {
   return __builtin_bit_cast(NativeI, _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
 NIBBLE_INLINE NativeF native_to_float(NativeI v) { return _mm512_cvtepi32_ps(__builtin_bit_cast(__m512i, v)); }
-// Sixteen nibbles of eight bytes, low nibble first, looked up in a table of sixteen integers.
-NIBBLE_INLINE void native_lookup_nibbles(const uint8_t* p, const int8_t* table, NativeF* out) {
-  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)), mask = _mm_set1_epi8(15);
-  const __m128i codes = _mm_unpacklo_epi8(_mm_and_si128(bytes, mask), _mm_and_si128(_mm_srli_epi16(bytes, 4), mask));
-  const __m128i values = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)), codes);
-  out[0] = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(values));
+// Sixteen nibbles of eight bytes, low nibble first, looked up in a table of sixteen integers, times `scale`.
+NIBBLE_INLINE void native_lookup_nibbles(const uint8_t* p, const int8_t* table, float scale, NativeF* out) {
+  const __m512i integers = _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+  const __m512 values = _mm512_mul_ps(_mm512_cvtepi32_ps(integers), _mm512_set1_ps(scale));
+  // One byte a 64-bit lane, its nibbles in the low bits of either half; the lookup ignores what is above them.
+  const __m512i bytes = _mm512_cvtepu8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  out[0] = _mm512_permutexvar_ps(_mm512_or_si512(bytes, _mm512_slli_epi64(bytes, 28)), values);
 }
 NIBBLE_INLINE NativeF native_fma(NativeF a, NativeF b, NativeF c) { return _mm512_fmadd_ps(a, b, c); }
 NIBBLE_INLINE NativeF native_max(NativeF a, NativeF b) { return _mm512_max_ps(a, b); }

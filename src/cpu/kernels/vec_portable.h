@@ -27,10 +27,10 @@ NIBBLE_INLINE NativeF native_load_bf16(const uint16_t* p) {
 // Bytes as integers, none past the fourth.
 NIBBLE_INLINE NativeI native_load_u8(const uint8_t* p) { return NativeI{p[0], p[1], p[2], p[3]}; }
 NIBBLE_INLINE NativeF native_to_float(NativeI v) { return __builtin_convertvector(v, NativeF); }
-// Sixteen nibbles of eight bytes, low nibble first, looked up in a table of sixteen integers.
-NIBBLE_INLINE void native_lookup_nibbles(const uint8_t* p, const int8_t* table, NativeF* out) {
+// Sixteen nibbles of eight bytes, low nibble first, looked up in a table of sixteen integers, times `scale`.
+NIBBLE_INLINE void native_lookup_nibbles(const uint8_t* p, const int8_t* table, float scale, NativeF* out) {
   for (int i = 0; i < 4; ++i, p += 2) {
-    out[i] = native_to_float(NativeI{table[p[0] & 15], table[p[0] >> 4], table[p[1] & 15], table[p[1] >> 4]});
+    out[i] = native_to_float(NativeI{table[p[0] & 15], table[p[0] >> 4], table[p[1] & 15], table[p[1] >> 4]}) * scale;
   }
 }
 NIBBLE_INLINE NativeF native_fma(NativeF a, NativeF b, NativeF c) { return a * b + c; }  // two roundings here

@@ -30,9 +30,10 @@ static constexpr HalfScales kHalfE8m0 = half_scales<fp4::E8m0>(), kHalfE4m3 = ha
 // Twice the value of each code; minus zero comes as zero, which no sum can tell apart.
 alignas(16) static constexpr int8_t kDoubledE2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-NIBBLE_INLINE F16 load_doubled_e2m1(const uint8_t* p) {
+// Sixteen codes with half of their scale.
+NIBBLE_INLINE F16 load_e2m1(const uint8_t* p, float half_scale) {
   F16 r;
-  native_lookup_nibbles(p, kDoubledE2m1, r.part);
+  native_lookup_nibbles(p, kDoubledE2m1, half_scale, r.part);
   return r;
 }
 
@@ -111,7 +112,7 @@ struct Mxfp4Row {
       : codes(static_cast<const uint8_t*>(w.codes) + n * (w.cols / 2)),
         scales(static_cast<const uint8_t*>(w.scales) + n * (w.cols / fp4::Mxfp4::kGroup)) {}
   NIBBLE_INLINE F16 at(int64_t k) const {
-    return load_doubled_e2m1(codes + k / 2) * broadcast(kHalfE8m0.value[scales[k / fp4::Mxfp4::kGroup]]);
+    return load_e2m1(codes + k / 2, kHalfE8m0.value[scales[k / fp4::Mxfp4::kGroup]]);
   }
 #ifdef NIBBLE_FREE_ORDERS
   template <Order kOrder>
@@ -132,7 +133,7 @@ struct Nvfp4Row {
         scales(static_cast<const uint8_t*>(w.scales) + n * (w.cols / fp4::Nvfp4::kGroup)),
         tensor_scale(w.tensor_scale) {}
   NIBBLE_INLINE F16 at(int64_t k) const {
-    return load_doubled_e2m1(codes + k / 2) * broadcast(kHalfE4m3.value[scales[k / fp4::Nvfp4::kGroup]] * tensor_scale);
+    return load_e2m1(codes + k / 2, kHalfE4m3.value[scales[k / fp4::Nvfp4::kGroup]] * tensor_scale);
   }
 #ifdef NIBBLE_FREE_ORDERS
   template <Order kOrder>
