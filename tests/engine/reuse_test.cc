@@ -181,6 +181,35 @@ TEST_F(ReuseTest, TwoThousandTokensAreRunOnce) {
   EXPECT_EQ(rows_of(question(16)), 2016);
 }
 
+// Nothing says where prompts will part: the end of a long one is a place, the next guess is not far.
+TEST_F(ReuseTest, ALongTextWithAnotherTail) {
+  open_with(16, 256, /*pages=*/0, /*context=*/2560);
+  const auto text = random_tokens(2000);
+  run(probe(joined(text, random_tokens(16)), 1));
+  const Request same_length = probe(joined(text, random_tokens(16)), 1),
+                longer = probe(joined(text, random_tokens(90)), 1);
+  const Transcript got = run(same_length);
+  expect_same(got, cold(same_length));
+  EXPECT_EQ(got.cached_tokens, 1984);
+  EXPECT_EQ(run(longer).cached_tokens, 1984);
+  EXPECT_EQ(
+      run(probe(joined(std::vector<int32_t>(text.begin(), text.begin() + 1900), random_tokens(90)), 1)).cached_tokens,
+      1792);
+}
+
+// Guesses of a long prompt fill what room there is, and are the first to go: a conversation keeps its end.
+TEST_F(ReuseTest, GuessesGoFirst) {
+  open_with(8, 64);
+  const Request talk = probe(random_tokens(100));
+  std::vector<int32_t> next = joined(talk.prompt, run(talk).tokens);
+  const auto end = static_cast<int64_t>(next.size()) - 1;
+  run(probe(random_tokens(900)));
+  EXPECT_EQ(loop_->stats().checkpoints, 8);
+  for (int i = 0; i < 4; ++i) submit(probe(random_tokens(100)));  // at once: none has ended when the last one begins
+  run_to_end();
+  EXPECT_EQ(run(probe(joined(next, random_tokens(70)))).cached_tokens, end);
+}
+
 TEST_F(ReuseTest, ChoicesShareTheirPrompt) {
   Request r = probe(random_tokens(200));
   r.sampling = {.temperature = 4.0f, .top_p = 1.0f, .seed = 9};
