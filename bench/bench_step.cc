@@ -2,8 +2,9 @@
 // [THREADS]]
 //
 // The first table is of steps in which 1 to 64 sequences generate: in the model, in the sampling op, and in everything
-// else (planning, staging, text, outputs). The second is the time to the first token behind a prompt of 2,000 tokens
-// whose beginning another request has brought, and has not.
+// else (planning, staging, text, outputs). The second is the time to the first token of a prompt of which another
+// request has brought 2,000 tokens (warm), beside that of the other (cold): medians of five rounds.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -67,38 +68,73 @@ void steps(const EngineOptions& base) {
   }
 }
 
-double first_token_ms(Rig& rig, Engine::Id id, std::vector<int32_t> prompt) {
+// A prompt, submitted and run to its end.
+struct First {
+  double ms = 0;     // to the first token
+  int64_t rows = 0;  // of the prompt, that were run
+};
+First first_token(Rig& rig, std::vector<int32_t> prompt) {
+  static Engine::Id id = 0;
   bool came = false;
+  const int64_t rows = rig.loop.stats().prompt_tokens;
   const auto begin = Clock::now();
-  rig.loop.submit(id, request(std::move(prompt), 1), [&](Engine::Id, const Output& o) { came = !o.tokens.empty(); });
+  rig.loop.submit(++id, request(std::move(prompt), 1), [&](Engine::Id, const Output& o) { came = !o.tokens.empty(); });
   while (!came && rig.loop.step()) {
   }
   const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
   while (rig.loop.step()) {
   }
-  return ms;
+  return {ms, rig.loop.stats().prompt_tokens - rows};
 }
 
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+struct Sharing {
+  const char* name;
+  int64_t tail;       // tokens of its own behind the shared ones
+  bool ends_turn;     // the shared ones end as instructions do
+  int others_before;  // requests with the same beginning, besides the first
+};
+constexpr Sharing kSharings[] = {{"the same prompt again", 0, false, 0},
+                                 {"another question after the end of a turn", 16, true, 0},
+                                 {"parts within running text: the second", 16, false, 0},
+                                 {"parts within running text: the third", 16, false, 1}};
+
 void prefix(const EngineOptions& base) {
+  constexpr int kRounds = 5;
+  constexpr int64_t kShared = 2000;
   EngineOptions o = base;
   o.context = 2560;
   o.max_sequences = 4;
   Rig rig(o);
   std::mt19937_64 random(2);
-  std::printf("\n%8s %12s %12s %8s   2,000 shared tokens, 16 of its own\n", "round", "cold ms", "warm ms", "%");
-  Engine::Id id = 0;
-  for (int round = 0; round < 5; ++round) {
-    std::vector<int32_t> shared = random_ids(random, 1999);
-    if (rig.loaded.facts.turn_end >= 0) shared.push_back(rig.loaded.facts.turn_end);  // as instructions end
-    const auto with_tail = [&] {
-      std::vector<int32_t> out = shared;
-      const std::vector<int32_t> tail = random_ids(random, 16);
-      out.insert(out.end(), tail.begin(), tail.end());
-      return out;
-    };
-    const double cold = first_token_ms(rig, ++id, with_tail());
-    const double warm = first_token_ms(rig, ++id, with_tail());
-    std::printf("%8d %12.1f %12.1f %8.1f\n", round, cold, warm, 100 * warm / cold);
+  std::printf("\n| a prompt of 2,000 shared tokens | cold ms | rows | warm ms | rows | warm / cold |\n");
+  std::printf("| --- | ---: | ---: | ---: | ---: | ---: |\n");
+  for (const Sharing& sharing : kSharings) {
+    std::vector<double> cold, cold_rows, warm, warm_rows, ratio;
+    for (int round = 0; round < kRounds; ++round) {
+      std::vector<int32_t> shared = random_ids(random, kShared);
+      if (sharing.ends_turn) shared.back() = rig.loaded.facts.turn_end;
+      const auto prompt = [&] {
+        std::vector<int32_t> out = shared;
+        const std::vector<int32_t> tail = random_ids(random, sharing.tail);
+        out.insert(out.end(), tail.begin(), tail.end());
+        return out;
+      };
+      const First first = first_token(rig, prompt());
+      for (int i = 0; i < sharing.others_before; ++i) first_token(rig, prompt());
+      const First last = first_token(rig, prompt());
+      cold.push_back(first.ms);
+      cold_rows.push_back(static_cast<double>(first.rows));
+      warm.push_back(last.ms);
+      warm_rows.push_back(static_cast<double>(last.rows));
+      ratio.push_back(100 * last.ms / first.ms);
+    }
+    std::printf("| %s | %.1f | %.0f | %.1f | %.0f | %.1f %% |\n", sharing.name, median(cold), median(cold_rows),
+                median(warm), median(warm_rows), median(ratio));
   }
 }
 

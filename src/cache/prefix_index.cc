@@ -79,6 +79,12 @@ void PrefixIndex::restore(const Hit& hit, Sequence& sequence) {
   touch(hit.node);
 }
 
+int64_t PrefixIndex::spare() const {
+  return std::count_if(checkpoints_.begin(), checkpoints_.end(), [](const Checkpoint& c) {
+    return c.phase == Phase::kFree || (c.phase == Phase::kInTree && c.cold);
+  });
+}
+
 int32_t PrefixIndex::save(const Sequence& sequence) {
   int32_t chosen = -1;
   for (int32_t i = 0; i < static_cast<int32_t>(checkpoints_.size()); ++i) {

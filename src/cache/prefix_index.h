@@ -32,6 +32,7 @@ class PrefixIndex {
   bool enabled() const { return !checkpoints_.empty(); }
   int64_t checkpoints() const { return in_tree_; }
   int64_t capacity() const { return static_cast<int64_t>(checkpoints_.size()); }
+  int64_t spare() const;  // checkpoints that are free, or cold
   static int64_t bytes_per_checkpoint(const Shape& shape);
 
   struct Hit {

@@ -108,6 +108,10 @@ void Checkpoint::lock(const std::function<void(int, int)>& progress) const {
   });
 }
 
+void Checkpoint::release() const {
+  for (const MappedFile& file : impl_->files) file.release();
+}
+
 int64_t Checkpoint::scale_bytes() const {
   int64_t total = 0;
   for (int64_t slot = 0; slot < impl_->plan.slots(); ++slot) {

@@ -78,6 +78,10 @@ class Checkpoint {
   // `progress` is told shards done and in all, from any of the threads, one at a time.
   void lock(const std::function<void(int done, int total)>& progress = {}) const;
 
+  // For who has copied weights: what was read of the shards need not stay in memory, and comes from the files again
+  // where it is touched. No effect on what is locked.
+  void release() const;
+
   // For inspect and tests: every tensor of the files, in file order.
   struct TensorInfo {
     std::string_view name;   // as published

@@ -67,6 +67,10 @@ void MappedFile::lock() const {
                  .fix = "ulimit -l unlimited, more memory, or a run without mlock"});
 }
 
+void MappedFile::release() const {
+  if (data_ != nullptr) ::madvise(const_cast<std::byte*>(data_), static_cast<size_t>(size_), MADV_DONTNEED);
+}
+
 int64_t MappedFile::readable_from(int64_t offset) const {
   const int64_t page = ::sysconf(_SC_PAGESIZE);
   return (size_ + page - 1) / page * page - offset;

@@ -28,6 +28,10 @@ class MappedFile {
   // process may lock, is too small.
   void lock() const;
 
+  // What was read of it need not stay in memory: it comes from the file again where it is touched. No effect on what is
+  // locked.
+  void release() const;
+
   int64_t size() const { return size_; }
   std::span<const std::byte> bytes() const { return {data_, static_cast<size_t>(size_)}; }
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), static_cast<size_t>(size_)}; }

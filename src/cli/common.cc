@@ -8,6 +8,7 @@
 #include "backend/open_device.h"
 #include "base/error.h"
 #include "cli/parse.h"
+#include "engine/load.h"
 
 namespace nibble::cli {
 
@@ -115,6 +116,18 @@ EngineOptions engine_options(const ModelOptions& options) {
           .record_steps = !options.eager,
           .mla_form = options.mla_form,
           .progress = {}};
+}
+
+void add_suspend_option(CLI::App& command, std::string& directory) {
+  command
+      .add_option_function<std::string>(
+          "--suspend-dir",
+          [&directory](const std::string& text) {
+            engine::check_suspend_directory(text, "--suspend-dir");
+            directory = text;
+          },
+          "For files with requests that have to make way and that memory has no room for (default: they run anew)")
+      ->type_name("DIR");
 }
 
 void check_prompt(const std::vector<int32_t>& ids, int64_t vocabulary, int64_t context) {

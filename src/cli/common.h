@@ -53,6 +53,8 @@ EngineOptions engine_options(const ModelOptions& options);
 
 // Refuses ids outside the vocabulary, nothing at all, and more than `context` of them.
 void check_prompt(const std::vector<int32_t>& ids, int64_t vocabulary, int64_t context);
+// --suspend-dir, of commands that run many requests.
+void add_suspend_option(CLI::App& command, std::string& directory);
 // The whole file; "-" is standard input. Throws Refusal.
 std::string read_file(std::string_view flag, const std::string& path);
 

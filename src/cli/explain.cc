@@ -34,6 +34,7 @@ struct Decision {
 struct Options {
   ModelOptions model;
   int64_t sequences = 1;
+  std::string suspend_directory;
   bool json = false;
 };
 
@@ -154,7 +155,7 @@ Decision explain_cache(const Options& o, const Device& device, const Checkpoint&
                                                           shape);
   const int64_t slots = o.sequences * shape.bytes_per_slot(), pages = capacity.pages * shape.bytes_per_page();
   const int64_t copy = cache::PrefixIndex::bytes_per_checkpoint(shape);
-  const bool whole = capacity.context == f.max_position_embeddings;
+  const bool whole = capacity.context == f.max_position_embeddings, files = !o.suspend_directory.empty();
   return {.name = "cache",
           .value = with_commas(slots + pages + capacity.checkpoints * copy) + " bytes",
           .how = "auto",
@@ -178,7 +179,15 @@ Decision explain_cache(const Options& o, const Device& device, const Checkpoint&
               {.name = "pages",
                .value = fmt::format("{} of {} bytes", with_commas(capacity.pages), with_commas(shape.bytes_per_page())),
                .how = "fixed",
-               .why = "64 tokens of MLA latents each"}}};
+               .why = "64 tokens of MLA latents each"},
+              {.name = "suspended",
+               .value = fmt::format("{} bytes beside it at most", with_commas((slots + pages) / 2)),
+               .how = "auto",
+               .why = "host memory for requests that have to make way, half as much as slots and pages",
+               .parts = {{.name = "files",
+                          .value = files ? o.suspend_directory : "none",
+                          .how = files ? "set" : "off",
+                          .why = files ? "--suspend-dir: what has no room there" : "what has no room runs anew"}}}}};
 }
 
 Decision explain_text(const ModelOptions& o, const Checkpoint& c) {
@@ -240,6 +249,7 @@ void add_explain(CLI::App& app) {
   command->add_option("--max-num-seqs,--parallel", o->sequences, "Sequences at once, for the cache")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
+  add_suspend_option(*command, o->suspend_directory);
   command->add_flag("--json", o->json, "Print one JSON object");
   command->callback([o] {
     const Decision root = explain(*o);

@@ -27,7 +27,9 @@ constexpr int64_t kBatches[] = {1, 8, 32, 128};
 struct PlanOptions {
   std::string model, config;
   int64_t ranks = 1, memory = 0, context = 0;  // memory and context 0: of the machine, and several
-  std::optional<double> bandwidth;             // GB/s
+  std::string device = "cpu";
+  std::optional<int64_t> device_memory;
+  std::optional<double> bandwidth;  // GB/s
   bool json = false;
 };
 
@@ -35,10 +37,13 @@ struct PlanOptions {
 struct Plan {
   plan::Footprint f;
   std::string source;
+  bool own_memory = false;  // a device's: all weights have to be in it
   int64_t memory = 0;
-  bool memory_given = false;
-  double gb_per_s = 0.0;
-  int threads = 0;  // 0: the bandwidth was given
+  std::string memory_from;     // "--memory"
+  int64_t enough_ranks = 0;    // where the device's memory holds neither weights nor a sequence: the fewest
+                               // of such devices that would; 0: no number would
+  double gb_per_s = 0.0;       // 0: not known
+  std::string bandwidth_from;  // "measured, 2 threads"
   std::vector<int64_t> contexts;
 };
 
@@ -73,16 +78,52 @@ std::vector<int64_t> contexts_of(const PlanOptions& o, int64_t most) {
   return out;
 }
 
+// The fewest devices of this memory that hold a sequence of `context` beside the weights; 0: no number does.
+int64_t enough_ranks(const checkpoint::Config& config, int64_t memory, int64_t context) {
+  for (const int64_t ranks : plan::possible_ranks(config)) {
+    if (sequences_that_fit(plan::footprint(config, ranks), memory, context) > 0) return ranks;
+  }
+  return 0;
+}
+
+// Memory and bandwidth of a device, as it has them or as they are given: --device-memory needs no such device here.
+void plan_device(const PlanOptions& o, Plan& p) {
+  std::unique_ptr<Device> device;
+  if (!o.device_memory) {
+    device = backend::open_device({.device = o.device});
+    if (device->shares_host_memory()) return;
+  }
+  if (o.memory > 0) {
+    throw Refusal({.what = "--memory",
+                   .seen = device == nullptr ? "--device-memory" : "--device " + o.device,
+                   .rule = "weights, states and pages are all in the memory of the one or of the other",
+                   .fix = "--memory for a CPU, --device-memory for a device with its own"});
+  }
+  p.own_memory = true;
+  p.memory = device == nullptr ? *o.device_memory : device->available_memory();
+  p.memory_from = device == nullptr ? "--device-memory" : "free on " + device->description();
+  if (!o.bandwidth && device != nullptr) {
+    p.gb_per_s = device->measure_peaks().copy_gb_per_s;
+    p.bandwidth_from = "measured, a large copy";
+  }
+  p.enough_ranks = enough_ranks(p.f.config, p.memory, p.contexts.front());
+}
+
 Plan make_plan(const PlanOptions& o) {
   Plan p{.f = footprint_of(o), .source = o.model.empty() ? o.config : o.model, .contexts = {}};
   p.contexts = contexts_of(o, p.f.config.max_position_embeddings);
-  p.memory_given = o.memory > 0;
-  p.memory = o.memory > 0 ? o.memory : available_host_memory();
+  plan_device(o, p);
+  if (!p.own_memory) {
+    p.memory = o.memory > 0 ? o.memory : available_host_memory();
+    p.memory_from = o.memory > 0 ? "--memory" : "available now";
+  }
   if (o.bandwidth) {
     p.gb_per_s = *o.bandwidth;
-  } else {
-    p.threads = backend::physical_cores();
-    p.gb_per_s = measure_read_bandwidth(p.threads).gb_per_s;
+    p.bandwidth_from = "--bandwidth";
+  } else if (!p.own_memory) {
+    const int threads = backend::physical_cores();
+    p.gb_per_s = measure_read_bandwidth(threads).gb_per_s;
+    p.bandwidth_from = fmt::format("measured, {} threads", threads);
   }
   return p;
 }
@@ -125,20 +166,33 @@ void print_human(const Plan& p) {
   print(fmt::format("A token reads and writes {} of state; in segments of 16, {}\n", rounded(s.state_traffic()),
                     rounded(s.segment_traffic())));
 
-  print(fmt::format("\nMemory {}: {} ({})\n", f.ranks > 1 ? "of a rank" : "of this machine", rounded(p.memory),
-                    p.memory_given ? "--memory" : "available now"));
+  print(fmt::format("\nMemory {}: {} ({})\n",
+                    f.ranks > 1    ? "of a rank"
+                    : p.own_memory ? "of the device"
+                                   : "of this machine",
+                    rounded(p.memory), p.memory_from));
   const int64_t left = p.memory - f.rank_total.stored;
   print(left > 0 ? fmt::format("  the weights fit, {} are left\n", rounded(left))
-                 : fmt::format("  the weights do not fit: {} are lacking; what is not resident comes from disk\n",
-                               rounded(-left)));
+                 : fmt::format(
+                       "  the weights do not fit: {} are lacking; {}\n", rounded(-left),
+                       p.own_memory ? "a run is refused before it loads any" : "what is not resident comes from disk"));
+  if (p.own_memory && sequences_that_fit(f, p.memory, p.contexts.front()) == 0) {
+    print(p.enough_ranks == 0
+              ? "  no number of such devices holds them\n"
+              : fmt::format("  {} such devices hold them: --ranks {}\n", p.enough_ranks, p.enough_ranks));
+  }
   for (const int64_t context : p.contexts) {
     print(fmt::format("  sequences of {:>9} tokens that fit {:>8}\n", with_commas(context),
                       with_commas(sequences_that_fit(f, p.memory, context))));
   }
   print(fmt::format("  tokens that one sequence may have {:>14}\n", with_commas(context_that_fits(f, p.memory))));
 
+  if (p.gb_per_s == 0) {
+    print("\nHow fast it may be follows from --bandwidth\n");
+    return;
+  }
   print(fmt::format("\nAt most, reading {:.1f} GB/s ({}), tokens a second of all sequences\n", p.gb_per_s,
-                    p.threads > 0 ? fmt::format("measured, {} threads", p.threads) : "--bandwidth"));
+                    p.bandwidth_from));
   print(fmt::format("{:>10} {:>14}", "at once", "experts read"));
   for (const int64_t context : p.contexts) print(fmt::format(" {:>16}", fmt::format("at {}", with_commas(context))));
   print("\n");
@@ -164,6 +218,7 @@ ordered_json to_json(const Plan& p) {
   for (const int64_t context : p.contexts) {
     fits.push_back({{"context", context}, {"sequences", sequences_that_fit(f, p.memory, context)}});
     for (const int64_t batch : kBatches) {
+      if (p.gb_per_s == 0) break;
       bounds.push_back({{"batch", batch},
                         {"context", context},
                         {"step_bytes", step_bytes(f, batch, context)},
@@ -186,11 +241,13 @@ ordered_json to_json(const Plan& p) {
             {"state_traffic", s.state_traffic()},
             {"segment_traffic", s.segment_traffic()}}},
           {"memory", p.memory},
+          {"memory_of", p.own_memory ? "device" : "machine"},
+          {"enough_ranks", p.own_memory ? ordered_json(p.enough_ranks) : ordered_json(nullptr)},
           {"weights_fit", p.memory > f.rank_total.stored},
           {"fits", fits},
           {"longest_context", context_that_fits(f, p.memory)},
-          {"read_gb_per_s", p.gb_per_s},
-          {"bandwidth_measured", p.threads > 0},
+          {"read_gb_per_s", p.gb_per_s > 0 ? ordered_json(p.gb_per_s) : ordered_json(nullptr)},
+          {"bandwidth_measured", p.bandwidth_from.starts_with("measured")},
           {"bounds", bounds}};
 }
 
@@ -208,6 +265,10 @@ void add_plan(CLI::App& app) {
       [o](const std::string& text) { o->ranks = parse_count("--ranks", text); });
   add("--memory", "BYTES", "Of this machine, or of each rank, e.g. 64G (default: what is available now)",
       [o](const std::string& text) { o->memory = parse_bytes("--memory", text); });
+  command->add_option("--device", o->device, "cpu, cuda, cuda:N or auto: whose memory and bandwidth count")
+      ->capture_default_str();
+  add("--device-memory", "BYTES", "Of a device with memory of its own, of each rank, e.g. 141g; it need not be here",
+      [o](const std::string& text) { o->device_memory = parse_bytes("--device-memory", text); });
   add("--bandwidth", "GB/s", "Of memory reads, of each rank (default: measured, a quarter of a second)",
       [o](const std::string& text) {
         o->bandwidth = parse_real("--bandwidth", text, {0, 1e9, /*open=*/true});

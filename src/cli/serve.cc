@@ -26,6 +26,7 @@ struct Options {
   serve::ServerOptions server;
   std::string key_file;
   int64_t step_tokens = 256;
+  std::string suspend_directory;
   bool quiet = false;
 };
 
@@ -72,6 +73,7 @@ void serve_model(Options& o) {
   if (service.model_names.empty()) service.model_names.push_back(default_name(engine.model));
   engine.max_sequences = service.max_sequences;
   engine.step_tokens = o.step_tokens;
+  engine.suspend_directory = o.suspend_directory;
   o.server.signals = true;
 
   Model model;  // destroyed after the server has ended: nobody calls it any more
@@ -174,6 +176,7 @@ void add_serve(CLI::App& app) {
   command->add_flag("--metrics-open", s.service.metrics_open, "/metrics takes no key");
   command->add_flag("--no-access-log", o->quiet, "No line on stderr for each request");
   add_counts(*command, o);
+  add_suspend_option(*command, o->suspend_directory);
   add_chat_options(*command, o->chat);
   add_max_tokens_option(*command, s.service.max_tokens, "Most tokens of an answer that names no limit");
   add_sampling_options(*command, s.service.sampling);

@@ -42,19 +42,6 @@ void check_interval(int64_t tokens) {
                  .fix = "64, 128, and so on"});
 }
 
-// A file is made and removed again: better now than when memory is short.
-void check_suspend_directory(const std::filesystem::path& directory) {
-  if (directory.empty()) return;
-  try {
-    cache::SnapshotFile::create(directory);
-  } catch (const std::runtime_error& error) {
-    throw Refusal({.what = "suspend_directory " + directory.string(),
-                   .seen = error.what(),
-                   .rule = "a directory in which files can be made, for requests that have to make way",
-                   .fix = "a directory on a disk with room, or none"});
-  }
-}
-
 ModelFacts gather_facts(const checkpoint::Config& config, const text::Tokenizer& tokenizer) {
   ModelFacts facts;
   facts.vocabulary = config.vocab_size;
@@ -79,7 +66,7 @@ std::unique_ptr<Device> open_device(const EngineOptions& options) {
   check_count("max_sequences", options.max_sequences, 4096);
   check_count("step_tokens", options.step_tokens, 65536);
   check_interval(options.checkpoint_interval);
-  check_suspend_directory(options.suspend_directory);
+  check_suspend_directory(options.suspend_directory, "suspend_directory");
   parse_dense(options.dense);
   return backend::open_device({.device = options.device,
                                .isa = options.isa,
@@ -93,6 +80,18 @@ model::K3 load_model(const EngineOptions& options, const checkpoint::Checkpoint&
 }
 
 }  // namespace
+
+void check_suspend_directory(const std::filesystem::path& directory, std::string_view option) {
+  if (directory.empty()) return;
+  try {
+    cache::SnapshotFile::create(directory);
+  } catch (const std::runtime_error& error) {
+    throw Refusal({.what = std::string(option) + " " + directory.string(),
+                   .seen = error.what(),
+                   .rule = "a directory in which files can be made, for requests that have to make way",
+                   .fix = "a directory on a disk with room, or none"});
+  }
+}
 
 LoadedModel::LoadedModel(const EngineOptions& options)
     : device(open_device(options)),

@@ -1,7 +1,9 @@
 // From options to something that can run steps: checkpoint, tokenizer, device, model, and a runner of the right size.
 #pragma once
 
+#include <filesystem>
 #include <memory>
+#include <string_view>
 
 #include "checkpoint/checkpoint.h"
 #include "constrain/compiler.h"
@@ -12,6 +14,10 @@
 #include "text/tokenizer.h"
 
 namespace nibble::engine {
+
+// Refuses, by the option's name, a directory in which files cannot be made: one is made and removed again, which is
+// better than when memory is short. Empty: nothing to check.
+void check_suspend_directory(const std::filesystem::path& directory, std::string_view option);
 
 // Does not move: the model points into the checkpoint's mapped bytes and the runner at the model.
 struct LoadedModel {

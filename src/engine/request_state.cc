@@ -43,7 +43,9 @@ std::unique_ptr<Completion> make_completion(RequestState& owner, int32_t choice,
   c->tokens = r.prompt;
   c->sequence.pages.reserve(static_cast<size_t>(max_size / ops::kPageTokens + 1));
   c->checkpoint_positions.reserve(kMaxCheckpoints);
+  c->guessed_positions.reserve(kMaxCheckpoints);
   c->saved_checkpoints.reserve(kMaxCheckpoints);
+  c->guessed_checkpoints.reserve(kMaxCheckpoints);
   for (const int32_t id : r.prompt) c->seen.add(id, /*generated=*/false);
   if (r.token_mask) c->mask = r.token_mask();
 

@@ -53,7 +53,9 @@ struct Completion {
 
   // What others may reuse of it, see reuse.h.
   std::vector<int64_t> checkpoint_positions;  // still to come, ascending
+  std::vector<int64_t> guessed_positions;     // of these, where nobody is known to part
   std::vector<int32_t> saved_checkpoints;     // taken, and not yet in the prefix index
+  std::vector<int32_t> guessed_checkpoints;   // of these
   int32_t begun_from = -1;                    // the checkpoint that it started from, and the last that it left
   uint64_t begun_from_serial = 0;
   int32_t left = -1;

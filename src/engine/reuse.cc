@@ -6,8 +6,10 @@ namespace nibble::engine {
 namespace {
 
 constexpr int64_t kWorth = ops::kPageTokens;  // tokens that a checkpoint must save somebody
+constexpr int64_t kLong = 1024;               // tokens of a prompt that a page more or less makes no difference to
 
 int64_t rounded_up(int64_t tokens) { return cache::pages_of(tokens) * ops::kPageTokens; }
+int64_t rounded_down(int64_t tokens) { return tokens / ops::kPageTokens * ops::kPageTokens; }
 
 }  // namespace
 
@@ -29,11 +31,24 @@ void Reuse::begun(Completion& c, const cache::PrefixIndex::Hit& hit) {
   decide_positions(c, hit);
 }
 
-// Ascending. The one before the last token is always among them; the others where the prompt leaves room for them.
+// Where the same prompt begins when it comes again. A long one stops short of its last page, or at the end of a turn
+// within that, so that another question of some tokens behind the same text begins there too; other choices begin at
+// the last token.
+int64_t Reuse::end_of_prompt(const Completion& c) const {
+  const int64_t last = c.prompt_size - 1, page = rounded_down(last);
+  if (last < kLong || c.request->request.choices > 1) return last;
+  for (int64_t at = last; at > page; --at) {
+    if (c.tokens[static_cast<size_t>(at - 1)] == options_.turn_end) return at;
+  }
+  return page;
+}
+
+// Ascending. The one at the prompt's end is always among them; the others where the prompt leaves room for them.
 void Reuse::decide_positions(Completion& c, const cache::PrefixIndex::Hit& hit) {
   std::vector<int64_t>& out = c.checkpoint_positions;
   out.clear();
-  const int64_t last = c.prompt_size - 1;
+  c.guessed_positions.clear();
+  const int64_t last = end_of_prompt(c);
   if (last - hit.length < kWorth) return;
   out.push_back(last);
   const auto add = [&](int64_t position, int64_t apart) {
@@ -43,7 +58,7 @@ void Reuse::decide_positions(Completion& c, const cache::PrefixIndex::Hit& hit) 
   };
   // No more than a few of all that there may be: one long prompt must not push out what others begin with.
   const int64_t share = index_.capacity() / 4;
-  if (share >= 1) add(hit.paged / ops::kPageTokens * ops::kPageTokens, 1);
+  if (share >= 1) add(rounded_down(hit.paged), 1);
   if (share >= 2 && options_.turn_end >= 0) {
     const auto prompt = std::span<const int32_t>(c.tokens).first(static_cast<size_t>(c.prompt_size));
     const auto first = std::find(prompt.begin(), prompt.end(), options_.turn_end);
@@ -51,11 +66,15 @@ void Reuse::decide_positions(Completion& c, const cache::PrefixIndex::Hit& hit) 
     const auto final = std::find(prompt.rbegin(), prompt.rend(), options_.turn_end);
     if (final != prompt.rend()) add(prompt.rend() - final, 1);
   }
-  const int64_t most = std::min<int64_t>(share, kMaxCheckpoints / 2);
+  // Guesses, and more of them where that takes nothing from anybody: beside those above and the answer's end.
+  const auto known = static_cast<int64_t>(out.size());
+  const int64_t most =
+      std::min(std::max(share, index_.spare() - known - 1), static_cast<int64_t>(kMaxCheckpoints) - known);
   if (most >= 1) {
     const int64_t step = std::max(options_.interval, rounded_up(c.prompt_size / most));
     for (int64_t at = step; at < last; at += step) add(at, kWorth);
   }
+  c.guessed_positions.assign(out.begin() + known, out.end());
   std::sort(out.begin(), out.end());
 }
 
@@ -75,7 +94,12 @@ void Reuse::take_due(Completion& c) {
   if (c.checkpoint_positions.empty() || c.checkpoint_positions.front() != c.sequence.length) return;
   c.checkpoint_positions.erase(c.checkpoint_positions.begin());
   const int32_t saved = index_.save(c.sequence);
-  if (saved >= 0) c.saved_checkpoints.push_back(saved);
+  if (saved < 0) return;
+  c.saved_checkpoints.push_back(saved);
+  const std::vector<int64_t>& guesses = c.guessed_positions;
+  if (std::find(guesses.begin(), guesses.end(), c.sequence.length) != guesses.end()) {
+    c.guessed_checkpoints.push_back(saved);
+  }
 }
 
 void Reuse::proven(Completion& c) {
@@ -85,7 +109,9 @@ void Reuse::proven(Completion& c) {
     c.left_serial = index_.serial(c.left);
   }
   index_.insert(c.tokens, c.sequence, c.saved_checkpoints);
+  for (const int32_t i : c.guessed_checkpoints) index_.supersede(i, index_.serial(i), /*hits_of_its_own=*/0);
   c.saved_checkpoints.clear();
+  c.guessed_checkpoints.clear();
 }
 
 void Reuse::ended(Completion& c, FinishReason reason) {
@@ -109,6 +135,7 @@ void Reuse::restarted(Completion& c) {
 void Reuse::discard_saved(Completion& c) {
   for (const int32_t i : c.saved_checkpoints) index_.discard(i);
   c.saved_checkpoints.clear();
+  c.guessed_checkpoints.clear();
 }
 
 }  // namespace nibble::engine

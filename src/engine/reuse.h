@@ -1,8 +1,9 @@
 // What requests leave behind for those that begin like them, and where: the policy above cache/prefix_index.h.
 //
-// A prompt leaves checkpoints of its state where a later prompt is likely to part from it: before its last token (the
-// same prompt again), at the ends of its first and its last turn (another question after the same instructions), where
-// the index has pages of it but no state (somebody parted from it there already), and every so many tokens. A finished
+// A prompt leaves checkpoints of its state where a later prompt is likely to part from it: before its last token, or
+// where it is long, its last page or a turn's end in that (the same prompt again), at the ends of its first and its
+// last turn (another question after the same instructions), where the index has pages of it but no state (somebody
+// parted from it there already), and every so many tokens, which is a guess: those are cold from the start. A finished
 // answer leaves one at its end, where the next turn of its conversation begins. Only sequences that have brought a good
 // token are believed; what a failed one began with is forgotten.
 #pragma once
@@ -48,6 +49,7 @@ class Reuse {
   int64_t hit_tokens() const { return hit_tokens_; }
 
  private:
+  int64_t end_of_prompt(const Completion& completion) const;
   void decide_positions(Completion& completion, const cache::PrefixIndex::Hit& hit);
   void discard_saved(Completion& completion);
 

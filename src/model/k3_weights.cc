@@ -150,6 +150,13 @@ K3 K3::load(const checkpoint::Checkpoint& checkpoint, Device& device, const Load
   model.config_ = checkpoint.config();
   const checkpoint::Config& c = model.config_;
   Binder bind(checkpoint, device, options.dense, model.owned_);
+  // Where weights are copied, those of a layer leave host memory before the next come: none is there twice.
+  const bool copies = !device.shares_host_memory() || options.dense != fp4::WeightFormat::kBf16;
+  const auto copied = [&] {
+    if (!copies) return;
+    device.synchronize();
+    checkpoint.release();
+  };
   const auto residual = [&](const std::string& at) {
     return AttentionResidual{bind.vector(at + "_norm.weight"), bind.vector(at + "_proj.weight")};
   };
@@ -176,11 +183,13 @@ K3 K3::load(const checkpoint::Checkpoint& checkpoint, Device& device, const Load
       layer.mlp = bind_mlp(bind, c, at + "mlp.");
     }
     model.layers_.push_back(layer);
+    copied();
     if (options.progress) options.progress(static_cast<int>(l + 1), static_cast<int>(c.num_hidden_layers));
   }
   model.output_attn_res_ = residual("model.output_attn_res");
   model.norm_ = bind.vector("model.norm.weight");
   model.lm_head_ = bind.linear("lm_head");
+  copied();
   return model;
 }
 

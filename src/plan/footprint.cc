@@ -32,15 +32,10 @@ bool is_replicated(const TensorPlan& plan, int64_t slot) {
 }
 
 void check_ranks(const Config& c, int64_t ranks) {
-  const auto fits = [&](int64_t n) {
-    return n >= 1 && c.num_attention_heads % n == 0 && c.kda_num_heads % n == 0 && c.num_experts % n == 0 &&
-           c.vocab_size % n == 0 && c.intermediate_size % n == 0 && c.moe_intermediate_size % n == 0;
-  };
-  if (fits(ranks)) return;
+  const std::vector<int64_t> possible = possible_ranks(c);
+  if (std::find(possible.begin(), possible.end(), ranks) != possible.end()) return;
   std::string known;
-  for (int64_t n = 1; n <= c.num_attention_heads; ++n) {
-    if (fits(n)) known += (known.empty() ? "" : ", ") + std::to_string(n);
-  }
+  for (const int64_t n : possible) known += (known.empty() ? "" : ", ") + std::to_string(n);
   throw Refusal({.what = "--ranks " + std::to_string(ranks),
                  .seen = std::to_string(c.num_attention_heads) + " heads and " + std::to_string(c.num_experts) +
                          " experts a layer",
@@ -138,6 +133,16 @@ cache::Shape cache_shape(const Config& c, int64_t ranks, DType dtype) {
           .latent_dim = c.kv_lora_rank,
           .shared_dim = c.qk_rope_head_dim,
           .dtype = dtype};
+}
+
+std::vector<int64_t> possible_ranks(const Config& c) {
+  std::vector<int64_t> out;
+  for (int64_t n = 1; n <= c.num_attention_heads; ++n) {
+    const int64_t split[] = {c.num_attention_heads, c.kda_num_heads,     c.num_experts,
+                             c.vocab_size,          c.intermediate_size, c.moe_intermediate_size};
+    if (std::all_of(std::begin(split), std::end(split), [n](int64_t size) { return size % n == 0; })) out.push_back(n);
+  }
+  return out;
 }
 
 Footprint footprint(const Config& config, int64_t ranks) {

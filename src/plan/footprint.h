@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "cache/cache.h"
 #include "checkpoint/checkpoint.h"
@@ -48,6 +49,9 @@ struct Footprint {
 
 // What the cache of one rank has to hold.
 cache::Shape cache_shape(const checkpoint::Config& config, int64_t ranks, DType dtype);
+
+// Numbers of ranks that divide what is split over them, ascending.
+std::vector<int64_t> possible_ranks(const checkpoint::Config& config);
 
 // Heads, widths, vocabulary and experts are split over the ranks; the embedding, the router, the latent projections,
 // MLA's down-projections and vectors are on each. Throws Refusal where `ranks` does not divide what is split.

@@ -40,7 +40,9 @@ TEST(Explain, FlagsShowWhereTheyDecide) {
   EXPECT_EQ(at(by_itself, {"cache", "context"}).at("value"), "4,096 tokens");
 
   const json told = explain({"--isa", "portable", "--require", "portable", "-t", "3", "--precision", "exact", "--mla",
-                             "expanded", "-c", "128", "--max-num-seqs", "4"});
+                             "expanded", "-c", "128", "--max-num-seqs", "4", "--suspend-dir", ::testing::TempDir()});
+  EXPECT_EQ(at(by_itself, {"cache", "suspended", "files"}).at("value"), "none");
+  EXPECT_EQ(at(told, {"cache", "suspended", "files"}).at("value"), ::testing::TempDir());
   EXPECT_EQ(at(told, {"device", "kernels"}).at("value"), "portable");
   EXPECT_EQ(at(told, {"device", "kernels"}).at("how"), "set");
   EXPECT_EQ(at(told, {"device", "kernels", "portable"}).at("value"), "chosen");
@@ -78,6 +80,7 @@ TEST(Explain, RefusesWhatARunWould) {
   EXPECT_EQ(run({"explain", "-m", model(), "--require", "cuda"}).code, 2);
   EXPECT_EQ(run({"explain", "-m", model(), "-c", "5000"}).code, 2);
   EXPECT_EQ(run({"explain", "-m", "/no/such"}).code, 2);
+  EXPECT_EQ(run({"explain", "-m", model(), "--suspend-dir", "/no/such"}).code, 2);
   EXPECT_EQ(run({"explain", "-m", model(), "--max-num-seqs", "0"}).code, 2);
 }
 

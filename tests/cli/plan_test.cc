@@ -52,6 +52,45 @@ TEST(Plan, PublishedModelFromItsConfigAlone) {
   std::filesystem::remove_all(folder);
 }
 
+// K3 on devices of 141 GB: one does not hold it, and it says how many do.
+TEST(Plan, ADeviceHasToHoldAllWeights) {
+  const std::string folder = ::testing::TempDir() + "/nibble_plan_device";
+  std::filesystem::remove_all(folder);
+  ASSERT_EQ(run({"synth", "-o", folder, "--sparse"}).code, 0);
+  const Arguments device = {"plan", "--config", folder + "/config.json", "--device-memory", "141g", "-c", "131072"};
+  const auto with = [&](Arguments more) {
+    more.insert(more.begin(), device.begin(), device.end());
+    const Ended r = run(more);
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r.out;
+  };
+  const std::string one = with({});
+  EXPECT_NE(one.find("Memory of the device: 141.00 GB (--device-memory)"), std::string::npos) << one;
+  EXPECT_NE(one.find("a run is refused before it loads any"), std::string::npos) << one;
+  EXPECT_NE(one.find("follows from --bandwidth"), std::string::npos) << one;
+  EXPECT_EQ(one.find("comes from disk"), std::string::npos) << one;
+
+  const json j = json::parse(with({"--json"}));
+  EXPECT_EQ(j.at("memory_of"), "device");
+  EXPECT_TRUE(j.at("read_gb_per_s").is_null());
+  EXPECT_TRUE(j.at("bounds").empty());
+  const auto ranks = j.at("enough_ranks").get<int64_t>();
+  ASSERT_GT(ranks, 1);
+  for (const int64_t n : {ranks / 2, ranks}) {  // they are powers of two
+    const json of = json::parse(with({"--json", "--ranks", std::to_string(n), "--bandwidth", "4000"}));
+    EXPECT_EQ(of.at("fits")[0].at("sequences") > 0, n == ranks);
+    EXPECT_EQ(of.at("enough_ranks"), ranks);
+    EXPECT_FALSE(of.at("bounds").empty());
+  }
+  EXPECT_NE(with({"--ranks", std::to_string(ranks)}).find("  the weights fit"), std::string::npos);
+  std::filesystem::remove_all(folder);
+
+  const json none = json::parse(run({"plan", "-m", model(), "--json", "--device-memory", "100k"}).out);
+  EXPECT_EQ(none.at("enough_ranks"), 0);
+  EXPECT_EQ(plan({"-m", model()}).at("memory_of"), "machine");
+  EXPECT_TRUE(plan({"-m", model(), "--device", "cpu"}).at("enough_ranks").is_null());
+}
+
 TEST(Plan, MeasuresWhatIsNotGiven) {
   const Ended r = run({"plan", "-m", model()});
   EXPECT_EQ(r.code, 0) << r.err;
@@ -75,6 +114,9 @@ TEST(Plan, Refusals) {
   for (const char* text : {"", "x", "-1", "64X", "64 G", "nan", "1e30"}) {
     refused({"plan", "-m", model(), "--memory", text}, "--memory");
   }
+  refused({"plan", "-m", model(), "--device", "gpu"}, "device gpu");
+  refused({"plan", "-m", model(), "--memory", "1g", "--device-memory", "1g"}, "--device-memory");
+  for (const char* text : {"", "-1", "x"}) refused({"plan", "-m", model(), "--device-memory", text}, "--device-memory");
   for (const char* text : {"0", "-1", "x"}) refused({"plan", "-m", model(), "--bandwidth", text}, "--bandwidth");
 }
 

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 #include "cli/terminal_session.h"
 
@@ -66,6 +67,17 @@ TEST(Serve, SaysWhereAndEndsBySignal) {
   }
 }
 
+// It is tried at the start, and nothing is left in it.
+TEST(Serve, TakesADirectoryForSuspendedRequests) {
+  const std::filesystem::path directory = ::testing::TempDir() + "/nibble_suspend_dir";
+  std::filesystem::create_directories(directory);
+  Serving server({"--suspend-dir", directory.string()});
+  EXPECT_EQ(run(chat(server), {.input = "hi!\n"}).code, 0);
+  EXPECT_EQ(server.stop(), 0);
+  EXPECT_TRUE(std::filesystem::is_empty(directory));
+  std::filesystem::remove(directory);
+}
+
 TEST(Serve, Refusals) {
   const auto refused = [](const Arguments& more, const std::string& part) {
     Arguments arguments = {"serve", "-m", model()};
@@ -75,6 +87,8 @@ TEST(Serve, Refusals) {
     EXPECT_NE(r.err.find(part), std::string::npos) << r.err;
   };
   refused({"--host", "192.0.2.1"}, "--host 192.0.2.1");
+  refused({"--suspend-dir", "/no/such"}, "--suspend-dir /no/such");
+  refused({"--suspend-dir", "/dev/null"}, "Not a directory");
   refused({"--max-num-seqs", "0"}, "from 1 to 4096");
   refused({"--tls-cert", "x.pem"}, "one without the other");
   refused({"--api-key-file", "/dev/null"}, "no key");

@@ -1,6 +1,10 @@
 // A device with memory of its own: what does not fit is refused before a byte is loaded, with the numbers.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <string>
+
 #include "base/error.h"
 #include "cpu/isa.h"
 #include "engine/memory_plan.h"
@@ -63,6 +67,43 @@ TEST_F(DeviceMemoryTest, WhatFitsIsTakenAndNoMore) {  // the least that passes i
   const Runner runner(device_, model, plan_runner(options_, model, 0, 0).options);
   EXPECT_LE(device_.allocated() - before, enough);
   EXPECT_GT(device_.allocated() - before, enough - (int64_t{4} << 20));  // and not much more was asked for
+}
+
+// Bytes of the model's files that this process holds in memory.
+int64_t resident_bytes() {
+  const std::string directory = std::filesystem::canonical(model_directory()).string();
+  std::ifstream maps("/proc/self/smaps");
+  int64_t kb = 0;
+  bool of_model = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find('-') < line.find(':')) of_model = line.find(directory) != std::string::npos;
+    if (of_model && line.starts_with("Rss:")) kb += std::stoll(line.substr(4));
+  }
+  return kb * 1024;
+}
+
+// What was copied, to a device or in other formats, does not stay in host memory too.
+TEST_F(DeviceMemoryTest, WeightsThatWereCopiedLeaveHostMemory) {
+  int64_t bytes = 0;
+  for (const auto& tensor : checkpoint_.tensors()) bytes += static_cast<int64_t>(tensor.bytes.size());
+  const auto touch_all = [&] {
+    [[maybe_unused]] volatile std::byte seen{};
+    for (const auto& tensor : checkpoint_.tensors()) {
+      for (size_t i = 0; i < tensor.bytes.size(); i += 4096) seen = tensor.bytes[i];
+    }
+    return resident_bytes();
+  };
+  EXPECT_GT(touch_all(), bytes / 2);
+  device_.set_available_memory(int64_t{1} << 30);
+  const model::K3 copied = model::K3::load(checkpoint_, device_);
+  EXPECT_LT(resident_bytes(), bytes / 8);
+
+  cpu::CpuDevice host(*cpu::best_isa().kernels, 1);
+  EXPECT_GT(touch_all(), bytes / 2);
+  const model::K3 mapped = model::K3::load(checkpoint_, host);
+  EXPECT_GT(resident_bytes(), bytes / 2);  // they are the weights
+  const model::K3 rewritten = model::K3::load(checkpoint_, host, {.dense = fp4::WeightFormat::kFp8Block});
+  EXPECT_LT(resident_bytes(), bytes / 8);
 }
 
 TEST_F(DeviceMemoryTest, SharedMemoryNeedsNoCopy) {

@@ -23,6 +23,8 @@ class MemoryTest : public LoopFixture {
     }
   }
 
+  Engine::Id last_id() const { return id_; }
+
   int64_t tokens_ = 0;
 
  private:
@@ -92,22 +94,34 @@ TEST_F(MemoryTest, NoStepOfAWholeLifeAllocates) {
   EXPECT_GT(loop_->stats().pages_idle, 0);
 }
 
+// bench/memory_curve.cc is the long version.
 TEST_F(MemoryTest, StaysFlatOverManyShortRequests) {
-  open({.max_sequences = 16, .step_tokens = 64});
+  open({.max_sequences = 16,
+        .step_tokens = 64,
+        .suspended_bytes = int64_t{1} << 20,
+        .suspend_directory = ::testing::TempDir()});
   const auto serve = [&](int requests) {
     for (int i = 0; i < requests; ++i) {
-      Request r = greedy({i % 1700}, 1);
+      Request r = greedy({i % 1700}, 2);
       r.sampling.repetition_penalty = 1.1f;
       r.stop_strings = {"a stop string that is too long for the string itself"};
+      if (i % 8 == 0) r.choices = 2;
+      if (i % 8 == 1) r.constraint = {Constraint::Kind::kRegex, i % 16 == 1 ? "[0-9]{1,3}" : "[a-c]+"};
+      loaded_->prepare(r);
       submit_quietly(std::move(r));
-      if (i % 16 == 15) run_to_end();
+      if (i % 16 != 15) continue;
+      loop_->step();
+      for (const int back : {0, 3, 6, 9}) loop_->suspend(last_id() - static_cast<Engine::Id>(back));
+      for (const int back : {2, 3}) loop_->cancel(last_id() - static_cast<Engine::Id>(back));
+      run_to_end();
     }
-    run_to_end();
     return testing::allocated_bytes();
   };
-  const int64_t after_few = serve(320);
+  const int64_t after_few = serve(320), suspended = loop_->stats().suspensions;
+  EXPECT_GT(suspended, 20);
   EXPECT_EQ(serve(3200), after_few);
-  EXPECT_EQ(tokens_, 3520);
+  EXPECT_GT(loop_->stats().suspensions, 5 * suspended);
+  EXPECT_EQ(loop_->stats().snapshot_failures, 0);
 }
 
 TEST_F(MemoryTest, AStepWithAPromptAllocatesNothing) {

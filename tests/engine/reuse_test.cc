@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
+#include <span>
 
 #include "engine/loop_fixture.h"
 
@@ -14,8 +16,8 @@ namespace {
 class ReuseTest : public LoopFixture {
  protected:
   void SetUp() override { open_with(16); }
-  void open_with(int64_t checkpoints, int64_t interval = 256, int64_t pages = 0) {
-    EngineOptions o{.context = 1024, .max_sequences = 4, .step_tokens = 64, .checkpoint_interval = interval};
+  void open_with(int64_t checkpoints, int64_t interval = 256, int64_t pages = 0, int64_t context = 1024) {
+    EngineOptions o{.context = context, .max_sequences = 4, .step_tokens = 64, .checkpoint_interval = interval};
     if (!loaded_) open(o);
     const cache::Shape shape = loaded_->model.cache_shape(DType::kBf16);
     o.checkpoint_bytes = checkpoints * cache::PrefixIndex::bytes_per_checkpoint(shape);
@@ -58,7 +60,8 @@ class ReuseTest : public LoopFixture {
   class CloseOnExit {
    public:
     explicit CloseOnExit(ReuseTest& test) : test_(test) {
-      EngineOptions o{.context = 1024, .max_sequences = 1, .step_tokens = 64, .checkpoint_bytes = 0};
+      EngineOptions o{
+          .context = test.loaded_->facts.context, .max_sequences = 1, .step_tokens = 64, .checkpoint_bytes = 0};
       runner_ = make_runner(o, *test.loaded_);
     }
     Transcript run(const Request& request) {
@@ -69,6 +72,7 @@ class ReuseTest : public LoopFixture {
       }
       return out;
     }
+    Runner& runner() { return *runner_; }
 
    private:
     ReuseTest& test_;
@@ -148,6 +152,62 @@ TEST_F(ReuseTest, ALongSharedPromptCostsLittle) {
   EXPECT_LT(second, 300);            // from one of the few checkpoints that a single prompt may leave
   EXPECT_LT(third, cold_rows / 10);  // from where the second parted from the first
   expect_same(got, cold(r));
+}
+
+// Instructions of 2,000 tokens that many questions share: each runs what is behind their end, and its logits have the
+// bits of a run that reused nothing. The control: other instructions, as long, from which nothing can be reused.
+TEST_F(ReuseTest, TwoThousandTokensAreRunOnce) {
+  open_with(16, 256, /*pages=*/0, /*context=*/2560);
+  auto instructions = random_tokens(1999);
+  instructions.push_back(loaded_->facts.turn_end);
+  const auto question = [&](int64_t tokens) { return probe(joined(instructions, random_tokens(tokens)), 1); };
+  const auto rows_of = [&](const Request& r) {
+    const int64_t before = loop_->stats().prompt_tokens;
+    run(r);
+    return loop_->stats().prompt_tokens - before;
+  };
+  EXPECT_EQ(rows_of(question(16)), 2016);
+  const Request second = question(16);
+  EXPECT_EQ(rows_of(second), 16);
+  const auto warm = runner_->read_logits();
+  CloseOnExit alone(*this);
+  alone.run(second);
+  const auto cold = alone.runner().read_logits();
+  ASSERT_EQ(warm.size(), static_cast<size_t>(loaded_->facts.vocabulary));
+  EXPECT_TRUE(std::ranges::equal(std::as_bytes(warm), std::as_bytes(cold)));
+  EXPECT_EQ(rows_of(question(40)), 40);
+  EXPECT_EQ(loop_->stats().prefix_hit_tokens, 2 * 2000);
+  instructions[0] = (instructions[0] + 1) % 1700;
+  EXPECT_EQ(rows_of(question(16)), 2016);
+}
+
+// Nothing says where prompts will part: the end of a long one is a place, the next guess is not far.
+TEST_F(ReuseTest, ALongTextWithAnotherTail) {
+  open_with(16, 256, /*pages=*/0, /*context=*/2560);
+  const auto text = random_tokens(2000);
+  run(probe(joined(text, random_tokens(16)), 1));
+  const Request same_length = probe(joined(text, random_tokens(16)), 1),
+                longer = probe(joined(text, random_tokens(90)), 1);
+  const Transcript got = run(same_length);
+  expect_same(got, cold(same_length));
+  EXPECT_EQ(got.cached_tokens, 1984);
+  EXPECT_EQ(run(longer).cached_tokens, 1984);
+  EXPECT_EQ(
+      run(probe(joined(std::vector<int32_t>(text.begin(), text.begin() + 1900), random_tokens(90)), 1)).cached_tokens,
+      1792);
+}
+
+// Guesses of a long prompt fill what room there is, and are the first to go: a conversation keeps its end.
+TEST_F(ReuseTest, GuessesGoFirst) {
+  open_with(8, 64);
+  const Request talk = probe(random_tokens(100));
+  std::vector<int32_t> next = joined(talk.prompt, run(talk).tokens);
+  const auto end = static_cast<int64_t>(next.size()) - 1;
+  run(probe(random_tokens(900)));
+  EXPECT_EQ(loop_->stats().checkpoints, 8);
+  for (int i = 0; i < 4; ++i) submit(probe(random_tokens(100)));  // at once: none has ended when the last one begins
+  run_to_end();
+  EXPECT_EQ(run(probe(joined(next, random_tokens(70)))).cached_tokens, end);
 }
 
 TEST_F(ReuseTest, ChoicesShareTheirPrompt) {
