@@ -62,9 +62,7 @@ Generation::Generation(Prepared prepared, const text::Tokenizer& tokenizer, Gene
   unfinished_ = choices_.size();
 }
 
-bool Generation::takes_long_to_submit() const {
-  return prepared_.requests.front().constraint.kind != Constraint::Kind::kNone;
-}
+bool Generation::takes_long_to_submit() const { return !prepared_.requests.front().constraint.none(); }
 
 void Generation::submit(const std::shared_ptr<Inbox>& inbox) {
   started_ = last_write_ = Clock::now();
