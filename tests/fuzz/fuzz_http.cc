@@ -29,6 +29,7 @@ HttpOptions small_limits() {
   return options;
 }
 const HttpOptions kOptions = small_limits();
+constexpr size_t kMostPieces = 32;
 
 class Echo final : public HttpHandler {
  public:
@@ -95,12 +96,12 @@ void check_answers(std::string_view out) {
 
 }  // namespace
 
-// The first byte is the size of the pieces.
+// The first byte is the size of the pieces; 0: all at once.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   static Echo handler;
   static Host host{kOptions, handler, {}, false};
-  boost::asio::io_context context{1};
+  static boost::asio::io_context context{1};
   int ends[2];
   require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
   serve_plain({context, boost::asio::ip::tcp::v4(), ends[0]}, host);
@@ -112,7 +113,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (ssize_t got = 0; (got = ::read(ends[1], bytes, sizeof(bytes))) > 0;)
       out.append(bytes, static_cast<size_t>(got));
   };
-  const size_t piece = data[0] == 0 ? size : data[0];
+  const size_t piece = data[0] == 0 ? size : std::max<size_t>(data[0], size / kMostPieces);
   for (size_t at = 1; at < size && !host.connections.empty(); at += piece) {
     if (::send(ends[1], data + at, std::min(piece, size - at), MSG_NOSIGNAL) < 0) break;
     turn();
