@@ -10,7 +10,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <iterator>
 #include <type_traits>
 
 namespace nibble::serve {
@@ -194,6 +194,12 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     if (!writing_) write_gathered();
   }
 
+  void write_chunk(std::string_view bytes) {
+    fmt::format_to(std::back_inserter(gathering_), "{:x}\r\n", bytes.size());
+    gathering_ += bytes;
+    write("\r\n");
+  }
+
   void write_gathered() {
     writing_ = true;
     sending_.clear();
@@ -276,7 +282,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
         const std::shared_ptr<Session> session = session_;
         return session->gone("read too slowly");
       }
-      session_->write(session_->http_1_0_ ? std::string(bytes) : fmt::format("{:x}\r\n{}\r\n", bytes.size(), bytes));
+      session_->http_1_0_ ? session_->write(bytes) : session_->write_chunk(bytes);
     }
 
     void end() override {
