@@ -76,7 +76,7 @@ struct Request {
   int32_t choices = 1;                                            // completions of the one prompt
   int32_t priority = 0;                                           // higher goes first; equals go in order of arrival
   std::optional<std::chrono::steady_clock::time_point> deadline;  // ended with kDeadline where it takes longer
-  Constraint constraint;                                          // on the text; of a chat's answer on the response
+  Constraint constraint;                                          // on the text, or on a chat's answer
   std::function<std::unique_ptr<TokenMask>()> token_mask;         // one of your own instead: called once a choice
 };
 

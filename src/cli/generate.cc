@@ -83,9 +83,7 @@ void generate(const Options& o) {
   check_prompt(prompt.ids, session.vocabulary(), session.context());
   Request request = o.request;
   request.prompt = std::move(prompt.ids);
-  if (source.chat && request.constraint.kind == Constraint::Kind::kNone) {
-    request.constraint = constrain::constraint_of(source.chat->options.response_format);
-  }
+  if (source.chat) request.constraint = constrain::constraint_of(*source.chat, std::move(request.constraint));
   const bool chat = source.chat.has_value() || prompt.channel != text::Channel::kNone;
   Figures figures(static_cast<int64_t>(request.prompt.size()));
   const Answer answer = chat ? reply(session, std::move(request), prompt.channel, !o.json, figures)

@@ -163,6 +163,26 @@ void CharAutomaton::add_to_json(Grammar& grammar, Grammar::State from, Grammar::
   });
 }
 
+void CharAutomaton::add_to_attribute(Grammar& grammar, Grammar::State from, Grammar::State to) const {
+  add_with(grammar, from, to, [&](Grammar::State here, CharRange range, Grammar::State there) {
+    char32_t next = range.low;
+    for (const auto& [c, escape] : {std::pair(U'"', "&quot;"), std::pair(U'&', "&amp;")}) {
+      if (c < next || c > range.high) continue;
+      if (next < c) add_utf8(grammar, here, {next, c - 1}, there);
+      grammar.add_text(here, escape, there);
+      next = c + 1;
+    }
+    if (next <= range.high) add_utf8(grammar, here, {next, range.high}, there);
+  });
+}
+
+CharAutomaton any_characters() {
+  CharAutomaton out;
+  out.start = out.end = out.add_state();
+  out.add(out.start, {0, kLastChar}, out.start);
+  return out;
+}
+
 void add_utf8(Grammar& grammar, Grammar::State from, CharRange range, Grammar::State to) {
   static constexpr CharRange kByLength[] = {{0, 0x7F}, {0x80, 0x7FF}, {0x800, 0xFFFF}, {0x10000, kLastChar}};
   for (const CharRange& whole : normalized({range})) {

@@ -1,5 +1,5 @@
 // A nondeterministic automaton over characters (code points): what a regular expression means, before it is put into a
-// grammar as bytes, either as they are or as the inside of a JSON string.
+// grammar as bytes: as they are, or as the inside of a JSON string or of an attribute.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +44,8 @@ class CharAutomaton {
   // As the inside of a JSON string. Characters that have to be escaped are, in their shortest form; where any character
   // is allowed, `any` is called, a rule that knows every form.
   void add_to_json(Grammar& grammar, Grammar::State from, Grammar::State to, Grammar::Rule any) const;
+  // As the value of an attribute of K3's markers.
+  void add_to_attribute(Grammar& grammar, Grammar::State from, Grammar::State to) const;
 
  private:
   template <class AddRange>
@@ -51,6 +53,8 @@ class CharAutomaton {
 
   std::vector<std::vector<Edge>> edges_;
 };
+
+CharAutomaton any_characters();
 
 // Moves for the UTF-8 of a range of characters.
 void add_utf8(Grammar& grammar, Grammar::State from, CharRange range, Grammar::State to);

@@ -5,7 +5,6 @@
 #include <list>
 #include <memory>
 #include <mutex>
-#include <tuple>
 
 #include "constrain/matcher.h"
 #include "nibble/constraint.h"
@@ -17,8 +16,8 @@ namespace nibble::constrain {
 // The vocabulary as the matchers walk it. `ends`: the tokens that end an answer.
 std::shared_ptr<const TokenTrie> make_trie(const text::Tokenizer& tokenizer, std::vector<int32_t> ends);
 
-// Throws Refusal for what cannot be compiled. `channel`: where the prompt leaves the model; of a chat only the response
-// is constrained.
+// Throws Refusal for what cannot be compiled. `channel`: where the prompt leaves the model; of a chat the response and
+// the calls are constrained, and calls of a chat only.
 std::shared_ptr<Compiled> compile(const Constraint& constraint, text::Channel channel,
                                   std::shared_ptr<const TokenTrie> trie);
 
@@ -34,9 +33,9 @@ class Compiler {
   std::function<std::unique_ptr<TokenMask>()> compile(const Constraint& constraint, text::Channel channel);
 
  private:
-  using Key = std::tuple<Constraint::Kind, text::Channel, std::string>;
   struct Entry {
-    Key key;
+    Constraint constraint;
+    text::Channel channel;
     std::shared_ptr<Compiled> compiled;
   };
 

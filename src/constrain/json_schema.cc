@@ -50,26 +50,54 @@ bool is_of_type(const Json& value, const std::string& type) {
           value.get<double>() == static_cast<double>(value.get<int64_t>()));
 }
 
-}  // namespace
-
-void add_json_schema(Grammar& grammar, const JsonRules& rules, Grammar::State from, std::string_view schema,
-                     std::string_view what, Grammar::State to) {
+Json parse_schema(std::string_view schema, std::string_view what) {
   if (!text::is_json(schema)) {
     throw Refusal({.what = std::string(what),
                    .seen = "no JSON",
                    .rule = "a schema is one JSON value, at most 128 levels deep",
                    .fix = R"({"type": "object", "properties": {"name": {"type": "string"}}})"});
   }
-  const Json root = Json::parse(schema);
-  SchemaCompiler(grammar, rules, root, what).compile(from, to);
+  return Json::parse(schema);
 }
 
-void SchemaCompiler::compile(State from, State to) {
-  value(root_, "#", from, to);
+}  // namespace
+
+void add_json_schema(Grammar& grammar, const JsonRules& rules, Grammar::State from, std::string_view schema,
+                     std::string_view what, Grammar::State to) {
+  const Json root = parse_schema(schema, what);
+  SchemaCompiler(grammar, rules, root, what).compile(Form::kJson, from, to);
+}
+
+void add_arguments(Grammar& grammar, const JsonRules& rules, Grammar::State from, std::string_view schema,
+                   std::string_view what, Grammar::State to) {
+  const Json root = parse_schema(schema, what);
+  SchemaCompiler(grammar, rules, root, what).compile(Form::kArguments, from, to);
+}
+
+std::string_view type_of(Form form) {
+  switch (form) {
+    case Form::kJson: return "";
+    case Form::kString: return "string";
+    case Form::kNumber: return "number";
+    case Form::kBoolean: return "boolean";
+    case Form::kNull: return "null";
+    case Form::kArray: return "array";
+    case Form::kArguments:
+    case Form::kObject: return "object";
+  }
+  return "";
+}
+
+bool has_form(std::string_view type, Form form) {
+  return form == Form::kJson || type == type_of(form) || (type == "integer" && form == Form::kNumber);
+}
+
+void SchemaCompiler::compile(Form form, State from, State to) {
+  value(root_, "#", form, from, to);
   while (!pending_.empty()) {
     const Pending next = pending_.front();
     pending_.pop_front();
-    value(*next.schema, next.path, g_.start(next.rule), g_.end(next.rule));
+    value(*next.schema, next.path, next.form, g_.start(next.rule), g_.end(next.rule));
   }
 }
 
@@ -92,34 +120,48 @@ SchemaCompiler::State SchemaCompiler::text(std::string_view bytes, State from) {
   return to;
 }
 
-Grammar::Rule SchemaCompiler::rule_for(const Json& schema, const std::string& path) {
-  const auto [it, fresh] = rule_of_.try_emplace(&schema, 0);
+Grammar::Rule SchemaCompiler::rule_for(const Json& schema, const std::string& path, Form form) {
+  const auto [it, fresh] = rule_of_.try_emplace({&schema, form}, 0);
   if (fresh) {
     it->second = g_.add_rule();
-    pending_.push_back({it->second, &schema, path});
+    pending_.push_back({it->second, &schema, path, form});
   }
   return it->second;
 }
 
-void SchemaCompiler::value(const Json& schema, const std::string& path, State from, State to) {
+void SchemaCompiler::value(const Json& schema, const std::string& path, Form form, State from, State to) {
   if (++nodes_ > kMaxSchemaNodes) refuse(path, "subschema number " + std::to_string(nodes_), "a smaller schema");
   if (schema.is_boolean()) {
-    if (schema.get<bool>()) g_.add_call(from, rules_.value, to);
+    if (schema.get<bool>()) any(form, from, to);
     return;  // false: nothing fits
   }
   if (!schema.is_object()) refuse(path, "a schema that is neither an object nor a boolean");
-  if (schema.contains("$ref")) return reference(schema, path, from, to);
+  if (schema.contains("$ref")) return reference(schema, path, form, from, to);
   for (const char* keyword : {"anyOf", "oneOf", "allOf"}) {
-    if (schema.contains(keyword)) return choice(keyword, schema, path, from, to);
+    if (schema.contains(keyword)) return choice(keyword, schema, path, form, from, to);
   }
-  if (schema.contains("enum") || schema.contains("const")) return literals(schema, path, from, to);
+  if (schema.contains("enum") || schema.contains("const")) return literals(schema, path, form, from, to);
   const std::vector<std::string> types = types_of(schema, path);
   check_keywords(schema, path, types);
-  if (types.empty()) return g_.add_call(from, rules_.value, to);
+  if (types.empty()) return any(form, from, to);
   const bool any_number = std::find(types.begin(), types.end(), "number") != types.end();
   for (const std::string& type : types) {
-    if (type == "integer" && any_number) continue;
-    typed(type, schema, path, from, to);
+    if ((type == "integer" && any_number) || !has_form(type, form)) continue;
+    typed(type, schema, path, form, from, to);
+  }
+}
+
+void SchemaCompiler::any(Form form, State from, State to) {
+  static const Json kOpenObject = Json::object();
+  switch (form) {
+    case Form::kJson: return g_.add_call(from, rules_.value, to);
+    case Form::kArguments: return arguments(kOpenObject, "#", from, to);
+    case Form::kString: return any_characters().add_to(g_, from, to);
+    case Form::kNumber: return g_.add_call(from, rules_.number, to);
+    case Form::kObject: return g_.add_call(from, rules_.object, to);
+    case Form::kArray: return g_.add_call(from, rules_.array, to);
+    case Form::kNull:
+    case Form::kBoolean: return typed(std::string(type_of(form)), kOpenObject, "#", form, from, to);
   }
 }
 
@@ -163,8 +205,10 @@ void SchemaCompiler::check_keywords(const Json& schema, const std::string& path,
   }
 }
 
-void SchemaCompiler::typed(const std::string& type, const Json& schema, const std::string& path, State from, State to) {
-  if (type == "string") return string(schema, path, from, to);
+void SchemaCompiler::typed(const std::string& type, const Json& schema, const std::string& path, Form form, State from,
+                           State to) {
+  if (form == Form::kArguments) return arguments(schema, path, from, to);
+  if (type == "string") return string(schema, path, form, from, to);
   if (type == "integer" || type == "number") return number(schema, path, type == "integer", from, to);
   if (type == "array") return array(schema, path, from, to);
   if (type == "object") return object(schema, path, from, to);
@@ -174,7 +218,8 @@ void SchemaCompiler::typed(const std::string& type, const Json& schema, const st
 }
 
 // The values themselves, those of another type than the schema's left out.
-void SchemaCompiler::literals(const Json& schema, const std::string& path, State from, State to) {
+void SchemaCompiler::literals(const Json& schema, const std::string& path, Form form, State from, State to) {
+  if (form == Form::kArguments) refuse(path, "enum or const of all arguments", "enum or const of each");
   for (const auto& [key, unused] : schema.items()) {
     if (key == "enum" || key == "const" || key == "type" || kAnnotations.contains(key)) continue;
     refuse(path, "the keyword " + quoted(key) + " beside enum or const", "the values that are left, in enum");
@@ -185,7 +230,8 @@ void SchemaCompiler::literals(const Json& schema, const std::string& path, State
   const auto add = [&](const Json& literal) {
     const bool fits = types.empty() || std::any_of(types.begin(), types.end(),
                                                    [&](const std::string& type) { return is_of_type(literal, type); });
-    if (fits) g_.add_text(from, literal.dump(), to);
+    if (!fits || !has_form(type_name(literal), form)) return;
+    g_.add_text(from, form == Form::kString ? literal.get<std::string>() : literal.dump(), to);
   };
   if (schema.contains("const")) return add(schema["const"]);
   for (const Json& literal : schema["enum"]) add(literal);
@@ -202,7 +248,7 @@ const Json& SchemaCompiler::target(const std::string& reference, const std::stri
   }
 }
 
-void SchemaCompiler::reference(const Json& schema, const std::string& path, State from, State to) {
+void SchemaCompiler::reference(const Json& schema, const std::string& path, Form form, State from, State to) {
   for (const auto& [key, unused] : schema.items()) {
     if (key != "$ref" && !kAnnotations.contains(key)) {
       refuse(path, "the keyword " + quoted(key) + " beside $ref", "the keyword within what is referred to");
@@ -210,10 +256,11 @@ void SchemaCompiler::reference(const Json& schema, const std::string& path, Stat
   }
   if (!schema["$ref"].is_string()) refuse(path + "/$ref", "no string");
   const auto name = schema["$ref"].get<std::string>();
-  g_.add_call(from, rule_for(target(name, path), name), to);
+  g_.add_call(from, rule_for(target(name, path), name, form), to);
 }
 
-void SchemaCompiler::choice(const char* keyword, const Json& schema, const std::string& path, State from, State to) {
+void SchemaCompiler::choice(const char* keyword, const Json& schema, const std::string& path, Form form, State from,
+                            State to) {
   for (const auto& [key, unused] : schema.items()) {
     if (key == keyword || kAnnotations.contains(key)) continue;
     refuse(path, "the keyword " + quoted(key) + " beside " + keyword, "the keyword within each alternative");
@@ -230,7 +277,7 @@ void SchemaCompiler::choice(const char* keyword, const Json& schema, const std::
       refuse(here, "alternatives " + std::to_string(j) + " and " + std::to_string(i) + " that one value may both fit",
              "anyOf; or a required property whose const differs");
     }
-    value(parts[i], here + "/" + std::to_string(i), from, to);
+    value(parts[i], here + "/" + std::to_string(i), form, from, to);
   }
 }
 

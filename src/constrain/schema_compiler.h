@@ -18,6 +18,11 @@ namespace nibble::constrain {
 
 using Json = nlohmann::ordered_json;  // properties come in the order that the schema has them in
 
+// How a value is written: as JSON, as the arguments of a tool call, or as one argument of the type that its element
+// names, which leaves out the values of other types. Strings are written as they are there, the rest as JSON.
+enum class Form : uint8_t { kJson, kArguments, kString, kNumber, kBoolean, kNull, kObject, kArray };
+std::string_view type_of(Form form);  // as schemas and elements call it
+
 class SchemaCompiler {
  public:
   using State = Grammar::State;
@@ -25,22 +30,42 @@ class SchemaCompiler {
       : g_(grammar), rules_(rules), root_(root), what_(what) {}
 
   // Between two states, with all that it refers to.
-  void compile(State from, State to);
+  void compile(Form form, State from, State to);
 
  private:
   [[noreturn]] void refuse(const std::string& path, const std::string& seen, const char* fix = nullptr) const;
-  void value(const Json& schema, const std::string& path, State from, State to);
-  void typed(const std::string& type, const Json& schema, const std::string& path, State from, State to);
-  void literals(const Json& schema, const std::string& path, State from, State to);
-  void reference(const Json& schema, const std::string& path, State from, State to);
-  void choice(const char* keyword, const Json& schema, const std::string& path, State from, State to);
+  void value(const Json& schema, const std::string& path, Form form, State from, State to);
+  void any(Form form, State from, State to);
+  void typed(const std::string& type, const Json& schema, const std::string& path, Form form, State from, State to);
+  void literals(const Json& schema, const std::string& path, Form form, State from, State to);
+  void reference(const Json& schema, const std::string& path, Form form, State from, State to);
+  void choice(const char* keyword, const Json& schema, const std::string& path, Form form, State from, State to);
 
   void number(const Json& schema, const std::string& path, bool integer, State from, State to);
-  void string(const Json& schema, const std::string& path, State from, State to);
+  void string(const Json& schema, const std::string& path, Form form, State from, State to);
   void array(const Json& schema, const std::string& path, State from, State to);
+  struct Member {
+    std::string key;
+    const Json* schema;
+    std::string path;
+    bool required;
+  };
+  struct Object {
+    std::vector<Member> members;
+    const Json* others;  // what other members are; none: there are no others
+    std::string others_path;
+    int64_t least, most;  // members, where none is named; most -1: no limit
+  };
+  Object read_object(const Json& schema, const std::string& path) const;
   void object(const Json& schema, const std::string& path, State from, State to);
-  void property(const std::string& key, const Json& schema, const std::string& path, State from, State to);
-  void other_key(const std::vector<std::string>& known, State from, State to);
+  void other_key(const std::vector<Member>& known, State from, State to);
+  static CharAutomaton keys_but(const std::vector<Member>& known);
+
+  void arguments(const Json& schema, const std::string& path, State from, State to);
+  Grammar::Rule argument(const Member& member);
+  Grammar::Rule other_argument(const Object& object);
+  void argument_value(const Json& schema, const std::string& path, State from, State to);
+
   // `least` to `most` more members of a list; `first`: none has come before.
   template <class AddItem>
   void members(bool first, int64_t least, std::optional<int64_t> most, char close, State from, State to,
@@ -57,7 +82,7 @@ class SchemaCompiler {
 
   State call(Grammar::Rule rule, State from);
   State text(std::string_view bytes, State from);
-  Grammar::Rule rule_for(const Json& schema, const std::string& path);  // compiled later
+  Grammar::Rule rule_for(const Json& schema, const std::string& path, Form form);  // compiled later
 
   Grammar& g_;
   const JsonRules& rules_;
@@ -67,9 +92,10 @@ class SchemaCompiler {
     Grammar::Rule rule;
     const Json* schema;
     std::string path;
+    Form form;
   };
   std::deque<Pending> pending_;
-  std::map<const Json*, Grammar::Rule> rule_of_;
+  std::map<std::pair<const Json*, Form>, Grammar::Rule> rule_of_;
   int64_t nodes_ = 0;
 };
 

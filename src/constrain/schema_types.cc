@@ -31,10 +31,11 @@ void SchemaCompiler::number(const Json& schema, const std::string& path, bool in
   add_numbers(g_, from, low, high, to);
 }
 
-void SchemaCompiler::string(const Json& schema, const std::string& path, State from, State to) {
+void SchemaCompiler::string(const Json& schema, const std::string& path, Form form, State from, State to) {
   const int64_t least = count_at(schema, "minLength", path, 0), most = count_at(schema, "maxLength", path, -1);
   const bool pattern = schema.contains("pattern"), format = schema.contains("format"), bounded = least > 0 || most >= 0;
-  if (!pattern && !format && !bounded) return g_.add_call(from, rules_.string, to);
+  const bool raw = form == Form::kString;
+  if (!pattern && !format && !bounded) return raw ? any(form, from, to) : g_.add_call(from, rules_.string, to);
   if (pattern && format) refuse(path, "pattern and format at once", "a pattern that says what the format does");
   CharAutomaton inside;
   if (pattern) {
@@ -46,11 +47,11 @@ void SchemaCompiler::string(const Json& schema, const std::string& path, State f
     if (!known) refuse(path, "the format " + schema["format"].dump(), format_names());
     inside = parse_regex(*known, RegexMatch::kWhole, what_);
   } else {
-    inside.start = inside.end = inside.add_state();
-    inside.add(inside.start, {0, kLastChar}, inside.start);
+    inside = any_characters();
   }
   if (most >= 0 && most < least) return;  // nothing fits
   if (bounded) inside = inside.with_length(least, most >= 0 ? std::optional(most) : std::nullopt);
+  if (raw) return inside.add_to(g_, from, to);
   const State open = text("\"", from), close = g_.add_state();
   inside.add_to_json(g_, open, close, rules_.character);
   g_.add_text(close, "\"", to);
@@ -104,7 +105,7 @@ void SchemaCompiler::array(const Json& schema, const std::string& path, State fr
       if (placed == most) return;
       if (placed > 0) at = call(rules_.space, text(",", at));
       const State behind = g_.add_state();
-      value(item, path + "/prefixItems/" + std::to_string(placed), at, behind);
+      value(item, path + "/prefixItems/" + std::to_string(placed), Form::kJson, at, behind);
       at = behind;
       ++placed;
     }
@@ -115,19 +116,12 @@ void SchemaCompiler::array(const Json& schema, const std::string& path, State fr
     if (more == 0) g_.add_text(placed > 0 ? call(rules_.space, at) : at, "]", to);
     return;
   }
-  const Grammar::Rule rule = rule_for(items, path + "/items");
+  const Grammar::Rule rule = rule_for(items, path + "/items", Form::kJson);
   members(placed == 0, more, most >= 0 ? std::optional(most - placed) : std::nullopt, ']', at, to,
           [&](State item, State behind) { g_.add_call(item, rule, behind); });
 }
 
-void SchemaCompiler::property(const std::string& key, const Json& schema, const std::string& path, State from,
-                              State to) {
-  value(schema, path, call(rules_.space, text(text::json_quoted(key) + ":", from)), to);
-}
-
-// Properties come in the order that the schema has them in, then those it does not name. `none` and `some` follow the
-// declared ones in step: has any come before?
-void SchemaCompiler::object(const Json& schema, const std::string& path, State from, State to) {
+SchemaCompiler::Object SchemaCompiler::read_object(const Json& schema, const std::string& path) const {
   static const Json kAny = true;
   const auto list = [&](const char* keyword, auto kind) -> const Json& {
     static const Json kNone;
@@ -137,62 +131,75 @@ void SchemaCompiler::object(const Json& schema, const std::string& path, State f
   };
   const Json& properties = list("properties", &Json::is_object);
   const Json& required = list("required", &Json::is_array);
-  const bool named = !properties.empty() || !required.empty();
   const Json& additional = schema.contains("additionalProperties") ? schema["additionalProperties"] : kAny;
   const bool open = schema.contains("additionalProperties") ? additional != false : !schema.contains("properties");
-  const int64_t least = count_at(schema, "minProperties", path, 0), most = count_at(schema, "maxProperties", path, -1);
-  if (named && (least > static_cast<int64_t>(required.size()) ||
-                (most >= 0 && (open || most < static_cast<int64_t>(properties.size()))))) {
+  Object out{.members = {},
+             .others = open ? &additional : nullptr,
+             .others_path = path + "/additionalProperties",
+             .least = count_at(schema, "minProperties", path, 0),
+             .most = count_at(schema, "maxProperties", path, -1)};
+  if ((!properties.empty() || !required.empty()) &&
+      (out.least > static_cast<int64_t>(required.size()) ||
+       (out.most >= 0 && (open || out.most < static_cast<int64_t>(properties.size()))))) {
     refuse(path, "bounds on the number of properties beside named ones", "required, or additionalProperties false");
   }
-
-  std::vector<std::string> keys;
-  State none = call(rules_.space, text("{", from)), some = g_.add_state();
-  const auto member = [&](const std::string& key, const Json& of, const std::string& where, bool must) {
-    keys.push_back(key);
-    const State begin = g_.add_state(), next_none = g_.add_state(), next_some = g_.add_state();
-    g_.add_empty(none, begin);
-    g_.add_empty(call(rules_.space, text(",", some)), begin);
-    property(key, of, where, begin, next_some);
-    if (!must) g_.add_empty(none, next_none), g_.add_empty(some, next_some);
-    none = next_none;
-    some = next_some;
-  };
-  const auto is_required = [&](const std::string& key) {
-    return std::find(required.begin(), required.end(), Json(key)) != required.end();
-  };
   for (const auto& [key, of] : properties.items()) {
-    member(key, of, path + "/properties/" + key, is_required(key));
+    const bool must = std::find(required.begin(), required.end(), Json(key)) != required.end();
+    out.members.push_back({key, &of, path + "/properties/" + key, must});
   }
   for (const Json& key : required) {
     if (!key.is_string()) refuse(path + "/required", key.dump() + ", which is no name");
     const auto name = key.get<std::string>();
-    if (properties.contains(name) || std::find(keys.begin(), keys.end(), name) != keys.end()) continue;
-    member(name, additional, path + "/additionalProperties", true);
+    const bool known =
+        std::any_of(out.members.begin(), out.members.end(), [&](const Member& m) { return m.key == name; });
+    if (!known) out.members.push_back({name, &additional, out.others_path, true});
+  }
+  return out;
+}
+
+// Members come in the order that the schema has them in, then those it does not name. `none` and `some` follow the
+// declared ones in step: has any come before?
+void SchemaCompiler::object(const Json& schema, const std::string& path, State from, State to) {
+  const Object o = read_object(schema, path);
+  State none = call(rules_.space, text("{", from)), some = g_.add_state();
+  for (const Member& m : o.members) {
+    const State begin = g_.add_state(), next_none = g_.add_state(), next_some = g_.add_state();
+    g_.add_empty(none, begin);
+    g_.add_empty(call(rules_.space, text(",", some)), begin);
+    value(*m.schema, m.path, Form::kJson, call(rules_.space, text(text::json_quoted(m.key) + ":", begin)), next_some);
+    if (!m.required) g_.add_empty(none, next_none), g_.add_empty(some, next_some);
+    none = next_none;
+    some = next_some;
   }
   const auto other = [&](State item, State behind) {
     const State key_end = g_.add_state();
-    other_key(keys, item, key_end);
-    g_.add_call(call(rules_.space, text(":", key_end)), rule_for(additional, path + "/additionalProperties"), behind);
+    other_key(o.members, item, key_end);
+    g_.add_call(call(rules_.space, text(":", key_end)), rule_for(*o.others, o.others_path, Form::kJson), behind);
   };
-  if (!named) {
-    if (!open) return least == 0 ? g_.add_text(none, "}", to) : void();
-    if (most >= 0 && most < least) return;
-    return members(true, least, most >= 0 ? std::optional(most) : std::nullopt, '}', none, to, other);
+  if (o.members.empty()) {
+    if (!o.others) return o.least == 0 ? g_.add_text(none, "}", to) : void();
+    if (o.most >= 0 && o.most < o.least) return;
+    return members(true, o.least, o.most >= 0 ? std::optional(o.most) : std::nullopt, '}', none, to, other);
   }
   g_.add_text(none, "}", to);
   g_.add_text(call(rules_.space, some), "}", to);
-  if (!open) return;
+  if (!o.others) return;
   const State begin = g_.add_state();
   g_.add_empty(none, begin);
   g_.add_empty(call(rules_.space, text(",", some)), begin);
   other(begin, some);
 }
 
+void SchemaCompiler::other_key(const std::vector<Member>& known, State from, State to) {
+  if (known.empty()) return g_.add_call(from, rules_.string, to);
+  const State open = text("\"", from), close = g_.add_state();
+  keys_but(known).add_to_json(g_, open, close, rules_.character);
+  g_.add_text(close, "\"", to);
+}
+
 // A key that is none of those: it leaves their tree of characters somewhere, or ends within it. In the tree characters
 // have one form only, so no key slips through by an escape.
-void SchemaCompiler::other_key(const std::vector<std::string>& known, State from, State to) {
-  if (known.empty()) return g_.add_call(from, rules_.string, to);
+CharAutomaton SchemaCompiler::keys_but(const std::vector<Member>& known) {
   CharAutomaton keys;
   const auto free = keys.add_state(), end = keys.add_state();
   keys.add(free, {0, kLastChar}, free);
@@ -203,9 +210,9 @@ void SchemaCompiler::other_key(const std::vector<std::string>& known, State from
     CharAutomaton::State state = 0;
   };
   std::vector<Prefix> tree(1);
-  for (const std::string& key : known) {
+  for (const Member& member : known) {
     size_t at = 0;
-    for (std::string_view rest = key; !rest.empty();) {
+    for (std::string_view rest = member.key; !rest.empty();) {
       const text::Utf8Char c = text::decode_utf8(rest);
       rest.remove_prefix(static_cast<size_t>(c.length));
       const auto [it, fresh] = tree[at].next.try_emplace(c.code_point, tree.size());
@@ -227,9 +234,7 @@ void SchemaCompiler::other_key(const std::vector<std::string>& known, State from
   }
   keys.start = tree[0].state;
   keys.end = end;
-  const State open = text("\"", from), close = g_.add_state();
-  keys.add_to_json(g_, open, close, rules_.character);
-  g_.add_text(close, "\"", to);
+  return keys;
 }
 
 }  // namespace nibble::constrain

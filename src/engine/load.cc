@@ -105,7 +105,7 @@ LoadedModel::LoadedModel(const EngineOptions& options)
 
 void LoadedModel::prepare(Request& request) {
   validate(request, facts);
-  if (request.constraint.kind == Constraint::Kind::kNone) return;
+  if (request.constraint.none()) return;
   request.token_mask = constraints.compile(request.constraint, text::channel_of(request.prompt, tokenizer));
 }
 

@@ -73,8 +73,8 @@ void validate(const Request& r, const ModelFacts& facts) {
   check_count("top_logprobs", r.top_logprobs, -1, facts.vocabulary);
   check_count("prompt_logprobs", r.prompt_logprobs, -1, facts.vocabulary);
   check_count("choices", r.choices, 1, kMaxChoices);
-  if (r.constraint.kind != Constraint::Kind::kNone && r.token_mask) {
-    throw Refusal({.what = std::string(name_of(r.constraint.kind)),
+  if (!r.constraint.none() && r.token_mask) {
+    throw Refusal({.what = r.constraint.calls ? "tool calls" : std::string(name_of(r.constraint.kind)),
                    .seen = "a token_mask beside it",
                    .rule = "one thing decides which tokens may come",
                    .fix = "the constraint or the mask"});

@@ -136,12 +136,10 @@ class ChatFormat final : public ChunkFormat {
 
 void read_chat_prompt(const Json& json, const Knowledge& knows, Request& request, text::Channel& channel) {
   const text::ChatRequest chat = text::read_chat(json, knows.render);
-  if (chat.options.response_format.kind != text::ResponseFormat::Kind::kText) {
-    if (request.constraint.kind != Constraint::Kind::kNone) {
-      throw RequestError(invalid("response_format beside another constraint", "response_format"));
-    }
-    request.constraint = constrain::constraint_of(chat.options.response_format);
+  if (chat.options.response_format.kind != text::ResponseFormat::Kind::kText && !request.constraint.none()) {
+    throw RequestError(invalid("response_format beside another constraint", "response_format"));
   }
+  request.constraint = constrain::constraint_of(chat, std::move(request.constraint));
   const text::Prompt rendered = text::render(chat.messages, chat.options);
   request.prompt = text::encode(rendered.segments, knows.tokenizer);
   channel = rendered.channel;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace nibble::serve {
 namespace {
@@ -34,8 +35,11 @@ void Inbox::deliver() {
     const std::lock_guard lock(mutex_);
     mail.swap(mail_);
   }
-  for (const Mail& m : mail) {
-    if (const auto generation = m.to.lock()) generation->take(m.request, m.output);
+  std::vector<std::shared_ptr<Generation>> to;
+  std::unordered_map<const Generation*, size_t> last;  // mail of each
+  for (size_t i = 0; i < mail.size(); ++i) last[to.emplace_back(mail[i].to.lock()).get()] = i;
+  for (size_t i = 0; i < mail.size(); ++i) {
+    if (to[i]) to[i]->take(mail[i].request, mail[i].output, last[to[i].get()] != i);
   }
 }
 
@@ -62,9 +66,7 @@ Generation::Generation(Prepared prepared, const text::Tokenizer& tokenizer, Gene
   unfinished_ = choices_.size();
 }
 
-bool Generation::takes_long_to_submit() const {
-  return prepared_.requests.front().constraint.kind != Constraint::Kind::kNone;
-}
+bool Generation::takes_long_to_submit() const { return !prepared_.requests.front().constraint.none(); }
 
 void Generation::submit(const std::shared_ptr<Inbox>& inbox) {
   started_ = last_write_ = Clock::now();
@@ -87,7 +89,7 @@ void Generation::begin() {
   });
   if (over_) return;
   if (prepared_.stream) begin_stream();
-  for (const auto& [request, output] : std::exchange(early_, {})) take(request, output);
+  for (const auto& [request, output] : std::exchange(early_, {})) take(request, output, false);
 }
 
 void Generation::begin_stream() {
@@ -99,10 +101,17 @@ void Generation::begin_stream() {
   send_stream();
 }
 
-void Generation::take(size_t request, const Output& output) {
+void Generation::take(size_t request, const Output& output, bool more) {
   if (over_) return;
   if (!begun_) return early_.emplace_back(request, output), void();
   const auto alive = shared_from_this();
+  add(request, output);
+  if (over_) return;
+  if (unfinished_ == 0) return complete();
+  if (prepared_.stream && !more) send_stream();
+}
+
+void Generation::add(size_t request, const Output& output) {
   const auto index = static_cast<int32_t>(request) * prepared_.requests[request].choices + output.choice;
   State& state = choices_[static_cast<size_t>(index)];
   if (state.ended) return;  // by a stop string; the engine's other choices go on
@@ -129,8 +138,6 @@ void Generation::take(size_t request, const Output& output) {
   if (output.finish != FinishReason::kNone || (state.reader && state.reader->stopped())) {
     end_choice(state, index, output.finish);
   }
-  if (prepared_.stream) send_stream();
-  if (unfinished_ == 0) complete();
 }
 
 // One token at a time: its place in the answer says whether its logprob is shown, and what it counts as.

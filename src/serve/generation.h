@@ -64,7 +64,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
   bool takes_long_to_submit() const;
   // Then: the head of a stream goes out, and whatever the engine has said meanwhile.
   void begin();
-  void take(size_t request, const Output& output);
+  // `more`: another one comes at once, so that one write will do for both.
+  void take(size_t request, const Output& output, bool more);
   // Ends it from our side, with an error the client sees.
   void fail(ApiError error);
   // A comment on a stream that has been silent for that long.
@@ -83,6 +84,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   };
 
   void begin_stream();
+  void add(size_t request, const Output& output);
   void add_tokens(State& state, int32_t index, const Output& output);
   void add_text(State& state, int32_t index, const Output& output);
   void emit(State& state, int32_t index, const text::ChatEvent& event);

@@ -10,7 +10,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <iterator>
 #include <type_traits>
 
 namespace nibble::serve {
@@ -38,6 +38,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
  public:
   Session(Stream stream, Host& host) : stream_(std::move(stream)), host_(host) {
     host_.connections.insert(this);
+    // What waits to be parsed: a part of the head, an extension of a chunk, or all fields behind the last one.
+    buffer_.max_size(static_cast<size_t>(host_.options.max_head) + kReadSize);
     Error ignored;
     socket().set_option(asio::ip::tcp::no_delay(true), ignored);
     const auto peer = socket().remote_endpoint(ignored);
@@ -98,8 +100,17 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     parser_.emplace();
     parser_->header_limit(static_cast<uint32_t>(host_.options.max_head));
     parser_->body_limit(static_cast<uint64_t>(host_.options.max_body));
-    http::async_read_header(stream_, buffer_, *parser_,
-                            [self = this->shared_from_this()](Error error, size_t) { self->head_arrived(error); });
+    head_size_ = 0;
+    read_more_of_head();
+  }
+
+  // Beast's limit is on what it reads at once: fields that come one by one would never reach it.
+  void read_more_of_head() {
+    http::async_read_some(stream_, buffer_, *parser_, [self = this->shared_from_this()](Error error, size_t size) {
+      self->head_size_ += static_cast<int64_t>(size);
+      if (!error && self->head_size_ > self->host_.options.max_head) error = http::error::header_limit;
+      error || self->parser_->is_header_done() ? self->head_arrived(error) : self->read_more_of_head();
+    });
   }
 
   // True where the read failed, and that has been dealt with.
@@ -107,7 +118,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     if (phase_ == Phase::kClosed) return true;
     if (timed_out_) return refuse(408, "the request did not arrive in time"), true;
     if (!error) return false;
-    if (error == http::error::header_limit) return refuse(431, "the head of the request is too long"), true;
+    if (error == http::error::header_limit || error == http::error::buffer_overflow)
+      return refuse(431, "the head of the request is too long"), true;
     if (error == http::error::body_limit) {
       return refuse(413, fmt::format("the body is longer than {} bytes (--max-body)", host_.options.max_body)), true;
     }
@@ -180,6 +192,12 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   void write(std::string_view bytes) {
     gathering_ += bytes;
     if (!writing_) write_gathered();
+  }
+
+  void write_chunk(std::string_view bytes) {
+    fmt::format_to(std::back_inserter(gathering_), "{:x}\r\n", bytes.size());
+    gathering_ += bytes;
+    write("\r\n");
   }
 
   void write_gathered() {
@@ -264,7 +282,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
         const std::shared_ptr<Session> session = session_;
         return session->gone("read too slowly");
       }
-      session_->write(session_->http_1_0_ ? std::string(bytes) : fmt::format("{:x}\r\n{}\r\n", bytes.size(), bytes));
+      session_->http_1_0_ ? session_->write(bytes) : session_->write_chunk(bytes);
     }
 
     void end() override {
@@ -302,6 +320,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   Clock::time_point deadline_, write_deadline_;
   boost::beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
+  int64_t head_size_ = 0;  // bytes, so far
   HttpRequest request_;
   bool http_1_0_ = false, keep_alive_ = false, head_only_ = false;
   bool timed_out_ = false, watching_ = false;

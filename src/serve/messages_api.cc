@@ -197,6 +197,7 @@ Json read_tools(const Json& tools) {
     Json function = {{"name", fields.string("name")}};
     if (fields.has("description")) function["description"] = fields.string("description");
     if (const Json* schema = fields.find("input_schema")) function["parameters"] = *schema;
+    if (const Json* strict = fields.find("strict")) function["strict"] = *strict;
     out.push_back({{"type", "function"}, {"function", function}});
   }
   return out;

@@ -26,7 +26,9 @@ struct ToolCall {
 
 struct Tool {
   std::string name;
-  std::string declaration;  // the client's JSON object: keys sorted, compact, non-ASCII unescaped
+  std::string declaration;          // the client's JSON object: keys sorted, compact, non-ASCII unescaped
+  std::string parameters = {};      // the schema of its arguments in it, keys as they were sent; empty: none is there
+  std::optional<bool> strict = {};  // whether arguments are held to it, where the client says so
 };
 
 struct Message {
@@ -50,7 +52,8 @@ struct ToolChoice {
 struct ResponseFormat {
   enum class Kind { kText, kJsonObject, kJsonSchema };
   Kind kind = Kind::kText;
-  std::string schema;  // kJsonSchema: keys sorted, compact
+  std::string schema = {};       // kJsonSchema: keys as they were sent
+  std::string declaration = {};  // the same as the prompt has it: keys sorted, compact
 };
 
 struct RenderOptions {
@@ -58,6 +61,7 @@ struct RenderOptions {
   std::optional<Effort> effort = Effort::kMax;  // nothing: no effort message
   std::vector<Tool> tools;
   ToolChoice tool_choice;
+  bool parallel_tool_calls = true;  // says nothing in the prompt
   ResponseFormat response_format;
   bool add_generation_prompt = true;
   bool continue_final_message = false;  // reopen the last message, an assistant's; then no generation prompt
@@ -91,6 +95,7 @@ Prompt render(const std::vector<Message>& messages, const RenderOptions& options
 std::vector<int32_t> encode(const std::vector<Segment>& segments, const Tokenizer& tokenizer);
 // The same of a prompt that came as ids: those that end in an open think or response element are a chat's.
 Channel channel_of(std::span<const int32_t> prompt, const Tokenizer& tokenizer);
+std::string escape_attribute(std::string_view value);         // as between the quotes of a marker's attribute
 std::string to_string(const std::vector<Segment>& segments);  // for logs and /apply-template; never to be tokenised
 
 }  // namespace nibble::text

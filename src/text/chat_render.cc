@@ -9,9 +9,6 @@
 #include "text/tokenizer.h"
 
 namespace nibble::text {
-namespace {
-
-using Attributes = std::vector<std::pair<std::string_view, std::string>>;
 
 std::string escape_attribute(std::string_view value) {
   std::string out;
@@ -26,6 +23,10 @@ std::string escape_attribute(std::string_view value) {
   }
   return out;
 }
+
+namespace {
+
+using Attributes = std::vector<std::pair<std::string_view, std::string>>;
 
 std::string effort_name(Effort effort) {
   return effort == Effort::kLow ? "low" : effort == Effort::kHigh ? "high" : "max";
@@ -138,7 +139,7 @@ void Renderer::tail() {
       std::string("The system is invoked with `response_format=") + (schema ? "json_schema" : "json_object") +
           "`.\nYour response must be raw JSON data without markdown code blocks (```json) or any additional "
           "formatting." +
-          (schema ? "\nThe JSON data must match the following schema:\n```json\n" + format.schema + "\n```" : ""));
+          (schema ? "\nThe JSON data must match the following schema:\n```json\n" + format.declaration + "\n```" : ""));
 }
 
 void Renderer::declare_more(const std::vector<Tool>& tools) {

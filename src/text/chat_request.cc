@@ -125,8 +125,12 @@ std::vector<Tool> read_tools(const Json& object, const std::string& where, bool 
              "a tool is {\"type\": \"function\", \"function\": {\"name\", \"description\", \"parameters\"}}",
              "send the tool in that form");
     }
+    Tool& read = tools.emplace_back();
+    read.name = std::move(name);
+    if (const Json* parameters = field(*function, "parameters")) read.parameters = parameters->dump();
+    if (field(*function, "strict")) read.strict = bool_field(*function, "strict", false, at + ".function.");
     if (without_nulls) drop_nulls(tool);
-    tools.push_back({std::move(name), dump(tool, kCompactSorted)});
+    read.declaration = dump(tool, kCompactSorted);
   }
   return tools;
 }
@@ -304,7 +308,7 @@ ResponseFormat read_response_format(const Json& request) {
   if (!format) return {};
   const std::string type = format->is_object() ? string_field(*format, "type", "response_format") : "";
   if (type == "text") return {};
-  if (type == "json_object") return {Kind::kJsonObject, {}};
+  if (type == "json_object") return {.kind = Kind::kJsonObject};
   if (type != "json_schema") {
     refuse("response_format", shown(*format), "the type is text, json_object or json_schema", "send one of these");
   }
@@ -314,7 +318,8 @@ ResponseFormat read_response_format(const Json& request) {
     schema = field(*schema, inner);
     break;
   }
-  return {Kind::kJsonSchema, schema ? dump(*schema, kCompactSorted) : "null"};
+  if (!schema) return {Kind::kJsonSchema, "null", "null"};
+  return {Kind::kJsonSchema, schema->dump(), dump(*schema, kCompactSorted)};
 }
 
 // nlohmann's parser takes no depth limit, and values nested deeply would exhaust the stack of whoever walks them.
@@ -370,6 +375,7 @@ ChatRequest read_chat(const Json& root, const RenderOptions& defaults) {
   read_thinking(root, options);
   options.tools = read_tools(root, "", false);
   options.tool_choice = read_tool_choice(root);
+  options.parallel_tool_calls = bool_field(root, "parallel_tool_calls", true, "");
   options.response_format = read_response_format(root);
   options.continue_final_message = bool_field(root, "continue_final_message", false, "");
   options.add_generation_prompt = bool_field(root, "add_generation_prompt", !options.continue_final_message, "");

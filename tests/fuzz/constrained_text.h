@@ -24,13 +24,14 @@ inline std::shared_ptr<const TokenTrie> bytes_alone() {
   return std::make_shared<const TokenTrie>(std::move(tokens), std::vector{256, 257, 258}, std::vector{259}, 260);
 }
 
-// The constraint, a NUL, and a text. Compiling may refuse, and nothing else.
-inline void constrain_text(Constraint::Kind kind, const uint8_t* data, size_t size) {
+// The constraint's text or the schema of a tool's arguments, a NUL, and a text. Compiling may refuse, and nothing else.
+inline void constrain_text(Constraint constraint, text::Channel channel, const uint8_t* data, size_t size) {
   static const std::shared_ptr<const TokenTrie> trie = bytes_alone();
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   const size_t cut = std::min(input.find('\0'), input.size());
+  (constraint.calls ? constraint.calls->tools[0].parameters : constraint.text) = input.substr(0, cut);
   try {
-    Matcher matcher(compile({kind, std::string(input.substr(0, cut))}, text::Channel::kNone, trie));
+    Matcher matcher(compile(constraint, channel, trie));
     std::vector<uint64_t> allowed(trie->words());
     for (size_t i = cut + 1; i < input.size(); ++i) {
       std::fill(allowed.begin(), allowed.end(), ~uint64_t{0});

@@ -2,6 +2,7 @@
 #include "constrained_text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  nibble::constrain::constrain_text(nibble::Constraint::Kind::kRegex, data, size);
+  using namespace nibble;
+  constrain::constrain_text({.kind = Constraint::Kind::kRegex}, text::Channel::kNone, data, size);
   return 0;
 }

@@ -31,6 +31,18 @@ TEST_F(Http, LimitsOfHeadAndBody) {
   head.get("/health", "X-Long: " + std::string(4000, 'x') + "\r\n");
   EXPECT_EQ(head.answer().status, 431);
 
+  // Field by field, each of them short: nothing grows while more may come. Behind the last chunk there is some room.
+  for (const bool trailer : {false, true}) {
+    Client dripping(port());
+    dripping.send(trailer
+                      ? "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+                      : "GET /health HTTP/1.1\r\nHost: localhost\r\n");
+    for (int i = 0; i < (trailer ? 400 : 60); ++i) {
+      dripping.send("A" + std::to_string(i) + ": " + std::string(60, 'x') + "\r\n");
+    }
+    EXPECT_EQ(dripping.answer().status, 431);
+  }
+
   Client announced(port());  // refused before a byte of the body is there
   announced.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n");
   const Answer answer = announced.answer();

@@ -1,103 +1,13 @@
 // The server on the bundled model: answers are the engine's, alone and among hundreds, with readers that are slow and
 // readers that go.
-#include <dirent.h>
-
-#include <atomic>
 #include <map>
 
-#include "serve/scripted_server.h"
+#include "serve/model_server.h"
 
 namespace nibble::serve {
 namespace {
 
-class Load : public ::testing::Test {
- protected:
-  static constexpr int kAtOnce = 64;
-
-  static void SetUpTestSuite() {
-    EngineOptions options;
-    options.model = NIBBLE_SOURCE_DIR "/models/k3-tiny";
-    options.context = 256;
-    options.threads = 1;
-    options.max_sequences = kAtOnce;
-    generator = new EngineGenerator(options);
-    tokenizer = new text::Tokenizer(text::Tokenizer::load(options.model, generator->engine().vocabulary()));
-  }
-  static void TearDownTestSuite() {
-    delete tokenizer;
-    delete generator;
-  }
-
-  void SetUp() override {
-    ServerOptions options;
-    options.http.port = 0;
-    options.service.model_names = {"k3-tiny"};
-    options.service.render.effort = std::nullopt;  // as the checkpoint's generation_config.json has it
-    server_ = std::make_unique<Server>(options, Service::Log());
-    server_->open(*generator, *tokenizer, generator->engine().context());
-    thread_ = std::thread([this] { server_->run(); });
-  }
-  void TearDown() override {
-    if (!thread_.joinable()) return;
-    server_->stop();
-    thread_.join();
-  }
-
-  static TestJson request(int number, int max_tokens) {
-    const std::string question =
-        number % 8 == 7 ? "hi!" : "Liam has " + std::to_string(number % 50) + " pens. He buys 3 more. How many pens?";
-    return {{"messages", {{{"role", "user"}, {"content", question}}}},
-            {"temperature", number % 2 == 0 ? 0.0 : 1.0},
-            {"seed", number},
-            {"max_tokens", max_tokens}};
-  }
-  static TestJson streamed(TestJson body) {
-    body["stream"] = true;
-    return body;
-  }
-  static int open_descriptors() {
-    int count = 0;
-    DIR* list = ::opendir("/proc/self/fd");
-    while (::readdir(list) != nullptr) ++count;
-    ::closedir(list);
-    return count;
-  }
-
-  static inline EngineGenerator* generator = nullptr;
-  static inline text::Tokenizer* tokenizer = nullptr;
-  std::unique_ptr<Server> server_;
-  std::thread thread_;
-};
-
-TEST_F(Load, ToolCallsStreamedAndWholeAreEqual) {
-  // The tools that the model was trained with.
-  const TestJson tools =
-      TestJson::parse(R"([{"type":"function","function":{"name":"get_weather","parameters":{"type":"object",)"
-                      R"("properties":{"city":{"type":"string"}},"required":["city"]}}},)"
-                      R"({"type":"function","function":{"name":"set_timer","parameters":{"type":"object",)"
-                      R"("properties":{"minutes":{"type":"number"}},"required":["minutes"]}}}])");
-  TestJson body = {{"messages", {{{"role", "user"}, {"content", "Set a timer for 25 minutes."}}}},
-                   {"tools", tools},
-                   {"temperature", 0},
-                   {"max_tokens", 120}};
-  const Answer whole = post(server_->port(), "/v1/chat/completions", body.dump());
-  ASSERT_EQ(whole.status, 200) << whole.body;
-  const TestJson choice = whole.json()["choices"][0];
-  EXPECT_EQ(choice["finish_reason"], "tool_calls") << choice;
-  const TestJson call = choice["message"]["tool_calls"][0];
-  EXPECT_EQ(call["function"]["name"], "set_timer");
-  EXPECT_EQ(TestJson::parse(call["function"]["arguments"].get<std::string>()), (TestJson{{"minutes", 25}}));
-
-  Client client(server_->port());
-  client.post("/v1/chat/completions", streamed(body).dump());
-  client.head();
-  const Gathered got = gather(client);
-  ASSERT_EQ(got.calls.size(), choice["message"]["tool_calls"].size());
-  EXPECT_EQ(got.calls.at(0).name, call["function"]["name"].get<std::string>());
-  EXPECT_EQ(got.calls.at(0).arguments, call["function"]["arguments"].get<std::string>());
-  EXPECT_EQ(got.finish_reason, "tool_calls");
-  EXPECT_EQ(got.reasoning, choice["message"].value("reasoning_content", ""));
-}
+class Load : public ModelServer {};
 
 TEST_F(Load, AnswersFitTheirSchema) {
   for (const bool thinking : {true, false}) {

@@ -78,12 +78,13 @@ consteval Bf16Planes bf16_planes() {
   Bf16Planes out = {};
   for (int s = 0; s < 256; ++s) {
     const float scale = to_float(Scale{static_cast<uint8_t>(s)});
+    const bool nan = scale != scale;
     for (int c = 0; c < 16; ++c) {
       // clang computes with no NaN at compile time; minus zero comes as zero, which no sum can tell apart.
-      const double value = static_cast<double>(scale) * 0.5 * kDoubledE2m1[c];
+      const double value = nan ? 0 : static_cast<double>(scale) * 0.5 * kDoubledE2m1[c];
       const bool large = value > 0x1.FFp127 || value < -0x1.FFp127;
       const float infinity = value < 0 ? -__builtin_inff() : __builtin_inff();
-      const Bf16 bits = to_bf16(scale != scale ? scale : large ? infinity : static_cast<float>(value));
+      const Bf16 bits = to_bf16(nan ? scale : large ? infinity : static_cast<float>(value));
       out.byte[s][c] = static_cast<uint8_t>(bits.bits >> 8);
       out.byte[s][16 + c] = static_cast<uint8_t>(bits.bits & 0xFF);
     }
