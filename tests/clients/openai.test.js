@@ -69,6 +69,18 @@ test('tool calls, whole and streamed', async () => {
   assert.deepEqual(streamed.choices[0].message.tool_calls[0].function.arguments, call.function.arguments);
 });
 
+test('the tool that was named is called, with arguments that fit', async () => {
+  for (const [name, fits] of [['get_weather', (a) => typeof a.city === 'string'], ['set_timer', (a) => typeof a.minutes === 'number']]) {
+    const c = await client.chat.completions.create({ model: 'k3-tiny', messages: kHello, tools: kTools, temperature: 0, max_tokens: 300,
+      tool_choice: { type: 'function', function: { name } }, parallel_tool_calls: false });
+    assert.equal(c.choices[0].finish_reason, 'tool_calls');
+    const [call, ...others] = c.choices[0].message.tool_calls;
+    assert.equal(call.function.name, name);
+    assert.ok(fits(JSON.parse(call.function.arguments)));
+    assert.equal(others.length, 0);
+  }
+});
+
 test('the tool runner calls the function and goes on', async () => {
   const seen = [];
   const tools = kTools.map((tool) => ({ type: 'function', function: { ...tool.function, parse: JSON.parse,
