@@ -127,14 +127,28 @@ SpeedRow run_test(Engine& engine, const SpeedTest& test, int64_t repetitions, in
           .runs = repetitions};
 }
 
-void print_head(const SpeedOptions& o, std::string_view device, int threads, double gb_per_s, double gflop_per_s) {
+struct Limits {
+  double gb_per_s = 0.0, gflop_per_s = 0.0;
+};
+
+// Measured in this run: a CPU's reads and multiply-adds, a GPU's copies and matrix products.
+Limits limits_of(Device& device) {
+  if (device.shares_host_memory()) {
+    return {measure_read_bandwidth(device.concurrency()).median_gb_per_s,
+            measure_multiply_peak(device.concurrency()).gflop_per_s};
+  }
+  const Device::Peaks peaks = device.measure_peaks();
+  return {peaks.copy_gb_per_s, peaks.matrix_tflops * 1e3};
+}
+
+void print_head(const SpeedOptions& o, std::string_view device, int threads, const Limits& limits) {
   if (o.json) return;
   if (o.format == "csv") {
     print("model,device,threads,test,tokens_per_s,spread,limit,limit_value,share,runs\n");
     return;
   }
   print(fmt::format("{} on {}, {} threads: reads {:.1f} GB/s, multiplies and adds {:.1f} GFLOP/s\n\n", o.model.model,
-                    device, threads, gb_per_s, gflop_per_s));
+                    device, threads, limits.gb_per_s, limits.gflop_per_s));
   print("| test | tokens/s | limit | share | limited by |\n| --- | ---: | ---: | ---: | --- |\n");
 }
 
@@ -171,17 +185,17 @@ void run(const SpeedOptions& o) {
   options.progress = [&bar](std::string_view phase, int done, int total) { bar.update(phase, done, total); };
   Engine engine(options);
   bar.erase();
-  const int threads = open_device(o.model)->concurrency();
-  const double gb_per_s = measure_read_bandwidth(threads).median_gb_per_s;
-  const double gflop_per_s = measure_multiply_peak(threads).gflop_per_s;
+  const std::unique_ptr<Device> device = open_device(o.model);
+  const int threads = device->concurrency();
+  const Limits limits = limits_of(*device);
   const int64_t ids = f.config.vocab_size - text::kControlTokens;
   time_request(engine, 8, 8, ids);  // touches what is touched for the first time
-  print_head(o, engine.device(), threads, gb_per_s, gflop_per_s);
+  print_head(o, engine.device(), threads, limits);
   for (const SpeedTest& test : tests) {
     SpeedRow row = run_test(engine, test, repetitions, ids);
     row.limit = test.generates ? "read bandwidth" : "multiply-add";
-    row.limit_value = test.generates ? plan::tokens_per_second(f, gb_per_s, 1, test.depth + test.length / 2)
-                                     : gflop_per_s * 1e9 / operations_per_token(f);
+    row.limit_value = test.generates ? plan::tokens_per_second(f, limits.gb_per_s, 1, test.depth + test.length / 2)
+                                     : limits.gflop_per_s * 1e9 / operations_per_token(f);
     print_row(o, row, engine.device(), threads);
   }
 }
