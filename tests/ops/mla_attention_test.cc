@@ -25,6 +25,23 @@ constexpr int64_t kHeads = 6, kNope = 16, kShared = 8, kValue = 12, kLatent = 32
 constexpr int64_t kQuery = kHeads * (kNope + kShared), kOut = kHeads * kValue;
 constexpr int32_t kPrompt = 200;
 
+// The op over a step's rows; `pool` holds their pages.
+MlaAttention arguments(Workspace& memory, const Step& step, DType dtype, const std::vector<float>& q,
+                       const std::vector<float>& kv_b, const std::vector<float>& pool, MlaForm form, size_t scratch) {
+  return {.q = memory.rows(step.rows(), kQuery, dtype, q),
+          .kv_b = memory.weight(fp4::WeightFormat::kBf16, kHeads * (kNope + kValue), kLatent, kv_b),
+          .pool = memory.rows(step.pages() * kPageTokens, kWidth, dtype, pool),
+          .sequences = step.place(memory),
+          .heads = kHeads,
+          .nope_dim = kNope,
+          .shared_dim = kShared,
+          .value_dim = kValue,
+          .scale = 0.204f,
+          .form = form,
+          .scratch = memory.poisoned_vector<std::byte>(static_cast<int64_t>(scratch)),
+          .out = memory.poisoned_rows(step.rows(), kOut, dtype)};
+}
+
 // Queries and latents of some sequences of 200 positions, and steps over them.
 class Prompts {
  public:
@@ -50,18 +67,7 @@ class Prompts {
                     pool.begin() + step.pool_row(static_cast<int64_t>(s), p) * kWidth);
       }
     }
-    return {.q = memory.rows(step.rows(), kQuery, dtype_, q),
-            .kv_b = memory.weight(fp4::WeightFormat::kBf16, kHeads * (kNope + kValue), kLatent, weights_),
-            .pool = memory.rows(step.pages() * kPageTokens, kWidth, dtype_, pool),
-            .sequences = step.place(memory),
-            .heads = kHeads,
-            .nope_dim = kNope,
-            .shared_dim = kShared,
-            .value_dim = kValue,
-            .scale = 0.204f,
-            .form = form,
-            .scratch = memory.poisoned_vector<std::byte>(static_cast<int64_t>(scratch)),
-            .out = memory.poisoned_rows(step.rows(), kOut, dtype_)};
+    return arguments(memory, step, dtype_, q, weights_, pool, form, scratch);
   }
 
   std::vector<float> run(Device& device, const std::vector<Span>& spans, MlaForm form) const {
@@ -109,18 +115,7 @@ TEST_P(MlaAttentionTest, SeventyThousandPositionsAgreeWithFp64) {
   }
   for (const DType dtype : {DType::kBf16, DType::kF32}) {
     const auto problem = [&](Workspace& memory, MlaForm form, size_t scratch) {
-      return MlaAttention{.q = memory.rows(1, kQuery, dtype, q),
-                          .kv_b = memory.weight(fp4::WeightFormat::kBf16, kHeads * (kNope + kValue), kLatent, kv_b),
-                          .pool = memory.rows(step.pages() * kPageTokens, kWidth, dtype, pool),
-                          .sequences = step.place(memory),
-                          .heads = kHeads,
-                          .nope_dim = kNope,
-                          .shared_dim = kShared,
-                          .value_dim = kValue,
-                          .scale = 0.204f,
-                          .form = form,
-                          .scratch = memory.poisoned_vector<std::byte>(static_cast<int64_t>(scratch)),
-                          .out = memory.poisoned_rows(1, kOut, dtype)};
+      return arguments(memory, step, dtype, q, kv_b, pool, form, scratch);
     };
     Workspace host;
     const MlaAttention want = problem(host, MlaForm::kExpanded, 0);
