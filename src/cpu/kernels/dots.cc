@@ -179,9 +179,11 @@ struct Panels {
     for (int64_t column = 0; column < whole; column += kPanelColumns) {
       const int64_t width = whole - column < kPanelColumns ? whole - column : kPanelColumns;
       for (int64_t p = 0; p < panels; ++p) {
+        // What is read next: the rows below, at the block's end its first ones further on, then the rows below it.
         const bool is_last = p + 1 == panels, is_end = column + width >= whole;
-        const int64_t next_n = n + (is_last && !is_end ? 0 : (p + 1) * kRows);
-        widen(w, n + p * kRows, last, column, width, next_n, is_last ? (is_end ? 0 : column + width) : column, panel);
+        const int64_t next_n = is_last && !is_end ? n : n + (p + 1) * kRows;
+        const int64_t next_column = !is_last ? column : is_end ? 0 : column + width;
+        widen(w, n + p * kRows, last, column, width, next_n, next_column, panel);
         add_panel<Tile>(panel, width, x.row, column, x.tokens, sums[p]);
       }
     }
