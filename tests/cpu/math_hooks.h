@@ -14,8 +14,12 @@ struct MathHooks {
   void (*sigmoid)(const float* x, float* y);
   void (*tanh)(const float* x, float* y);
   void (*land)(const float* x, Bf16* y);
-  void (*sum)(const float* x, float* y);   // of sixteen
-  void (*sums)(const float* x, float* y);  // of sixteen rows of sixteen
+  // With the lanes in natural, split and nibble order; those that the set has not are as in natural order.
+  struct Sums {
+    void (*one)(const float* x, float* y);      // of sixteen
+    void (*sixteen)(const float* x, float* y);  // of sixteen rows of sixteen
+  };
+  Sums sums[3];
 };
 namespace portable {
 extern const MathHooks kMathHooks;

@@ -7,6 +7,8 @@
 // the last column.
 #pragma once
 
+#include <type_traits>
+
 #include "cpu/kernels/dots.h"
 #include "cpu/kernels/pair_rows.h"
 #include "cpu/kernels/weights.h"
@@ -15,10 +17,14 @@ namespace nibble::cpu::NIBBLE_ISA {
 
 constexpr int64_t kPair = 2 * kLanes;  // columns that weights are unpacked in
 
-// The part that does not depend on the weights' format.
+// Whether panels meet activations that were widened before, once for all panels of a block. AVX-512 has no operations
+// to spare beside its products; in AVX2 it is the second-level cache that cannot bring twice the bytes.
+constexpr bool kWidensFirst = kParts == 1;
+
+// The part that does not depend on the weights' format. Activations are XType, but for those widened first.
 template <class XType, Order kOrder>
 struct FloatTile {
-  using X = XType;
+  using X = std::conditional_t<kWidensFirst, float, XType>;
   using Element = float;
   static constexpr int kRows = 4;                      // of a tile; with its tokens, the accumulators that
   static constexpr int kTokens = kParts == 1 ? 6 : 3;  // fill, and do not overflow, 32 or 16 registers
@@ -26,12 +32,12 @@ struct FloatTile {
   static constexpr int64_t kStep = kLanes, kPanelRows = 8;
 
   NIBBLE_INLINE static NativeF part_columns(const X* p, int part) {
-    if constexpr (kOrder == Order::kSplit)
-      return load_split_part(p, part);
-    else if constexpr (sizeof(X) == 2)
-      return native_load_bf16(reinterpret_cast<const uint16_t*>(p) + part * kNativeLanes);
-    else
+    if constexpr (sizeof(X) == 4)
       return native_load(p + part * kNativeLanes);
+    else if constexpr (kOrder == Order::kSplit)
+      return load_split_part(p, part);
+    else
+      return native_load_bf16(reinterpret_cast<const uint16_t*>(p) + part * kNativeLanes);
   }
   NIBBLE_INLINE static NativeF part_weights(const float* p, int part) { return native_load(p + part * kNativeLanes); }
   NIBBLE_INLINE static NativeF part_add(NativeF w, NativeF x, NativeF s) { return native_fma(w, x, s); }
@@ -43,19 +49,25 @@ template <class RowType, class X, Order kOrder>
 struct FloatMath {
   using Tile = FloatTile<X, kOrder>;
   using Row = RowType;
+  using Matrix = typename Row::Matrix;
   using Sum = F16;
   struct Columns {
     F16 half[2];
   };
-  static constexpr int kStreamTokens = 3;
+  static constexpr bool kWidens = kWidensFirst && (sizeof(X) == 2 || kOrder != Order::kNatural);
+  static constexpr int kStreamTokens = kParts == 1 ? 6 : 3;
   static constexpr int stream_rows(int tokens) { return tokens == 1 || kParts == 1 ? 4 : 2; }
 
   NIBBLE_INLINE static Sum nothing() { return zero(); }
   NIBBLE_INLINE static F16 sixteen(const X* p) {
-    if constexpr (kOrder == Order::kSplit)
-      return load_split(p);
-    else
-      return load(p);
+#ifdef NIBBLE_SPLIT_ORDER
+    if constexpr (kOrder == Order::kSplit) return load_split(p);
+#endif
+    return load(p);
+  }
+  // `count` activations, a multiple of kPair, as tiles read them.
+  NIBBLE_INLINE static void widen(const X* p, int64_t count, float* out) {
+    for (int64_t k = 0; k < count; k += kLanes) store(out + k, from_natural<kOrder>(load(p + k)));
   }
   NIBBLE_INLINE static Columns columns(const X* p) { return {{sixteen(p), sixteen(p + kLanes)}}; }
   NIBBLE_INLINE static Columns columns_rest(const X* p, int64_t count) {
@@ -70,12 +82,12 @@ struct FloatMath {
     }
     return out;
   }
-  NIBBLE_INLINE static Columns weights(const Row& row, int64_t k) {
+  NIBBLE_INLINE static Columns weights(const Row& row, const Matrix& matrix, int64_t k) {
     Columns out;
     if constexpr (kOrder == Order::kNatural)
       out = {{row.at(k), row.at(k + kLanes)}};
     else
-      row.template unpack<kOrder>(k, out.half);
+      row.template unpack<kOrder>(k, matrix, out.half);
     return out;
   }
   NIBBLE_INLINE static Columns weights_rest(const Row& row, int64_t k, int64_t count) {
@@ -127,23 +139,34 @@ template <class RowType>
 struct PairMath {
   using Tile = PairTile;
   using Row = RowType;
+  using Matrix = NoTables;
   using Sum = NativeF;
+  static constexpr bool kWidens = false;
   using Columns = NativePairs;
   static constexpr int kStreamTokens = 6;
   static constexpr int stream_rows(int) { return 4; }
 
   NIBBLE_INLINE static Sum nothing() { return native_broadcast(0.0f); }
-  NIBBLE_INLINE static Columns columns(const Bf16* p) { return PairTile::part_columns(p, 0); }
+  NIBBLE_INLINE static Columns columns(const Bf16* p) {
+    const NativePairs natural = PairTile::part_columns(p, 0);
+    return Row::kNibbleOrder ? native_pairs_to_nibble(natural) : natural;
+  }
   NIBBLE_INLINE static Columns columns_rest(const Bf16* p, int64_t count) {
     uint16_t padded[kPair] = {};
     for (int64_t i = 0; i < count; ++i) padded[i] = p[i].bits;
-    return native_load_pairs(padded);
+    const NativePairs natural = native_load_pairs(padded);
+    return Row::kNibbleOrder ? native_pairs_to_nibble(natural) : natural;
   }
-  NIBBLE_INLINE static Columns weights(const Row& row, int64_t k) { return row.at(k); }
+  NIBBLE_INLINE static Columns weights(const Row& row, const Matrix&, int64_t k) { return row.at(k); }
   NIBBLE_INLINE static Columns weights_rest(const Row& row, int64_t k, int64_t count) { return row.rest(k, count); }
   NIBBLE_INLINE static Sum add(Columns w, Columns x, Sum s) { return native_dot_pairs(w, x, s); }
-  NIBBLE_INLINE static float total(Sum s) { return native_sum(s); }
-  NIBBLE_INLINE static void put(Columns w, uint16_t* p) { native_store_pairs(p, w); }
+  NIBBLE_INLINE static float total(Sum s) {
+    if constexpr (!Row::kNibbleOrder) return native_sum(s);
+    return native_sum(__builtin_bit_cast(NativeF, native_pairs_from_nibble(__builtin_bit_cast(NativePairs, s))));
+  }
+  NIBBLE_INLINE static void put(Columns w, uint16_t* p) {
+    native_store_pairs(p, Row::kNibbleOrder ? native_pairs_from_nibble(w) : w);
+  }
   NIBBLE_INLINE static float factor(const ops::WeightMatrix& w) { return Row::factor(w); }
 };
 #endif

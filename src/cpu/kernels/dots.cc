@@ -19,11 +19,19 @@ NIBBLE_INLINE void fetch_scales(const Row& row, int64_t columns) {
   }
 }
 
+// Columns of a round: those of a cache line of codes, so that each is asked for once. With more activations AVX2 has no
+// registers for that.
+template <class Row, int kTokens>
+consteval int64_t round_columns() {
+  if (kTokens > 1 && kParts > 1) return kPair;
+  return Row::kCodeBits == 4 ? 4 * kPair : Row::kCodeBits == 8 ? 2 * kPair : kPair;
+}
+
 // kRows weight rows with kTokens activations: as many streams from memory, `apart` rows from each other, so that none
 // waits for another's misses. The values of those below `count` go to out[t][i + r * apart].
 template <class Math, int kTokens, class X>
 void stream(const ops::WeightMatrix& w, int64_t n, int64_t apart, int64_t count, const X* const* x, int64_t i,
-            Block& out) {
+            const typename Math::Matrix& matrix, Block& out) {
   using Row = typename Math::Row;
   constexpr int kRows = Math::stream_rows(kTokens);
   const auto row = [&](int64_t r) { return Row(w, n + (r * apart < count ? r * apart : count - 1)); };
@@ -35,19 +43,26 @@ void stream(const ops::WeightMatrix& w, int64_t n, int64_t apart, int64_t count,
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) acc[t][r] = Math::nothing();
   }
-  int64_t k = 0;
-  for (; k + kPair <= w.cols; k += kPair) {
+  const auto add = [&](int64_t k) __attribute__((always_inline)) {
     typename Math::Columns v[kTokens];
 #pragma GCC unroll 6
     for (int t = 0; t < kTokens; ++t) v[t] = Math::columns(x[t] + k);
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
-      __builtin_prefetch(static_cast<const char*>(rows[r].bytes(k)) + kAhead);
-      const typename Math::Columns weights = Math::weights(rows[r], k);
+      const typename Math::Columns weights = Math::weights(rows[r], matrix, k);
 #pragma GCC unroll 6
       for (int t = 0; t < kTokens; ++t) acc[t][r] = Math::add(weights, v[t], acc[t][r]);
     }
+  };
+  constexpr int64_t kRound = round_columns<Row, kTokens>();
+  int64_t k = 0;
+  for (; k + kRound <= w.cols; k += kRound) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) __builtin_prefetch(static_cast<const char*>(rows[r].bytes(k)) + kAhead);
+#pragma GCC unroll 4
+    for (int64_t part = 0; part < kRound; part += kPair) add(k + part);
   }
+  for (; k + kPair <= w.cols; k += kPair) add(k);
   if (k < w.cols) {
     typename Math::Columns v[kTokens];
     for (int t = 0; t < kTokens; ++t) v[t] = Math::columns_rest(x[t] + k, w.cols - k);
@@ -77,10 +92,11 @@ NIBBLE_INLINE void with_count(int64_t count, const F& f) {
 
 template <class Math, class X>
 void streams(const ops::WeightMatrix& w, int64_t n, int64_t count, const X* const* x, int64_t tokens, Block& out) {
+  const typename Math::Matrix matrix(w);
   with_count<Math::kStreamTokens>(tokens, [&]<int kTokens>() {
     constexpr int kRows = Math::stream_rows(kTokens);
     const int64_t apart = (count + kRows - 1) / kRows;
-    for (int64_t i = 0; i < apart; ++i) stream<Math, kTokens>(w, n + i, apart, count - i, x, i, out);
+    for (int64_t i = 0; i < apart; ++i) stream<Math, kTokens>(w, n + i, apart, count - i, x, i, matrix, out);
   });
 }
 
@@ -150,22 +166,45 @@ template <class Math>
 struct Panels {
   using Row = typename Math::Row;
   using Tile = typename Math::Tile;
-  using X = typename Tile::X;
+  using Matrix = typename Math::Matrix;
+  using TileX = typename Tile::X;
   static constexpr int64_t kRows = Tile::kPanelRows;
 
   // Widens `width` columns of the rows from n on, none past `last`, and asks for what comes after them.
-  NIBBLE_INLINE static void widen(const ops::WeightMatrix& w, int64_t n, int64_t last, int64_t column, int64_t width,
-                                  int64_t next_n, int64_t next_column, Panel<Tile>& panel) {
+  NIBBLE_INLINE static void widen(const ops::WeightMatrix& w, const Matrix& matrix, int64_t n, int64_t last,
+                                  int64_t column, int64_t width, int64_t next_n, int64_t next_column,
+                                  Panel<Tile>& panel) {
     for (int64_t r = 0; r < kRows; ++r) {
       const Row row(w, n + r < last ? n + r : last), next(w, next_n + r);
       if (next_column == 0) fetch_scales(next, w.cols);
       for (int64_t k = 0; k < width; k += kPair) {
         __builtin_prefetch(next.bytes(next_column + k));
-        Math::put(Math::weights(row, column + k), panel.row[r] + k);
+        Math::put(Math::weights(row, matrix, column + k), panel.row[r] + k);
       }
     }
   }
 
+  // Activations as tiles read them: where they are, or widened here, kPanelColumns of each.
+  struct Widened {
+    alignas(kCacheLine) float row[Math::kWidens ? kBlockTokens : 1][kPanelColumns];
+    const TileX* at[kBlockTokens];
+  };
+  // at[t] + column - from is column `column` of row t, for `width` of them.
+  template <class X>
+  NIBBLE_INLINE static int64_t take(const X* const* x, int64_t tokens, int64_t column, int64_t width, Widened& to) {
+    if constexpr (Math::kWidens) {
+      for (int64_t t = 0; t < tokens; ++t) {
+        Math::widen(x[t] + column, width, to.row[t]);
+        to.at[t] = to.row[t];
+      }
+      return column;
+    } else {
+      for (int64_t t = 0; t < tokens; ++t) to.at[t] = x[t];
+      return 0;
+    }
+  }
+
+  template <class X>
   static void block(const ops::WeightMatrix& w, int64_t n, int64_t count, const Activations<X>& x, Block& out) {
     constexpr int64_t kPanels = kBlockRows / kRows;
     const int64_t last = n + count - 1, panels = (count + kRows - 1) / kRows, whole = w.cols / kPair * kPair;
@@ -175,19 +214,22 @@ struct Panels {
         for (int64_t r = 0; r < kRows; ++r) store(sums[p].lane[t][r], zero());
       }
     }
+    const Matrix matrix(w);
+    Widened widened;
     Panel<Tile> panel;
     for (int64_t column = 0; column < whole; column += kPanelColumns) {
       const int64_t width = whole - column < kPanelColumns ? whole - column : kPanelColumns;
+      const int64_t from = take(x.row, x.tokens, column, width, widened);
       for (int64_t p = 0; p < panels; ++p) {
         // What is read next: the rows below, at the block's end its first ones further on, then the rows below it.
         const bool is_last = p + 1 == panels, is_end = column + width >= whole;
         const int64_t next_n = is_last && !is_end ? n : n + (p + 1) * kRows;
         const int64_t next_column = !is_last ? column : is_end ? 0 : column + width;
-        widen(w, n + p * kRows, last, column, width, next_n, next_column, panel);
-        add_panel<Tile>(panel, width, x.row, column, x.tokens, sums[p]);
+        widen(w, matrix, n + p * kRows, last, column, width, next_n, next_column, panel);
+        add_panel<Tile>(panel, width, widened.at, column - from, x.tokens, sums[p]);
       }
     }
-    if (whole < w.cols) add_rest(w, n, last, panels, whole, x, panel, sums);
+    if (whole < w.cols) add_rest(w, n, last, panels, whole, x, widened, panel, sums);
     const float factor = Math::factor(w);
     constexpr int64_t kAtOnce = kLanes / kRows;  // tokens whose sums are added up together
     for (int64_t p = 0; p < panels; ++p) {
@@ -201,8 +243,9 @@ struct Panels {
     }
   }
 
+  template <class X>
   static void add_rest(const ops::WeightMatrix& w, int64_t n, int64_t last, int64_t panels, int64_t column,
-                       const Activations<X>& x, Panel<Tile>& panel, Sums<Tile>* sums) {
+                       const Activations<X>& x, Widened& widened, Panel<Tile>& panel, Sums<Tile>* sums) {
     const int64_t count = w.cols - column;
     X padded[kBlockTokens][kPair] = {};
     const X* rows[kBlockTokens];
@@ -210,12 +253,13 @@ struct Panels {
       for (int64_t i = 0; i < count; ++i) padded[t][i] = x.row[t][column + i];
       rows[t] = padded[t];
     }
+    take(rows, x.tokens, 0, kPair, widened);
     for (int64_t p = 0; p < panels; ++p) {
       for (int64_t r = 0; r < kRows; ++r) {
         const int64_t at = n + p * kRows + r;
         Math::put(Math::weights_rest(Row(w, at < last ? at : last), column, count), panel.row[r]);
       }
-      add_panel<Tile>(panel, kPair, rows, 0, x.tokens, sums[p]);
+      add_panel<Tile>(panel, kPair, widened.at, 0, x.tokens, sums[p]);
     }
   }
 };
@@ -233,8 +277,11 @@ template <class Row, class X>
 void dots(const ops::WeightMatrix& w, int64_t n, int64_t count, const Activations<X>& x, Block& out) {
   if constexpr (Row::kNibbles) {
     if (x.has_nibbles) {
-      const float* const rows[kNibbleTokens] = {x.nibble[0], x.nibble[1], x.nibble[2]};
-      return streams<FloatMath<Row, float, Order::kNibble>>(w, n, count, rows, x.tokens, out);
+      return streams<FloatMath<Row, float, Order::kNibble>>(w, n, count, x.nibble_row, x.tokens, out);
+    }
+    if constexpr (kWidensFirst) {
+      using Math = FloatMath<Row, X, Order::kNibble>;
+      if (x.tokens > Math::kStreamTokens) return Panels<Math>::block(w, n, count, x, out);
     }
   }
   dots_with<FloatMath<Row, X, Row::kPaired && sizeof(X) == 2 ? Order::kSplit : Order::kNatural>>(w, n, count, x, out);

@@ -12,29 +12,35 @@ namespace nibble::cpu::NIBBLE_ISA {
 
 constexpr int64_t kBlockRows = 64;    // weight rows a block: for one activation four streams of sixteen rows
 constexpr int64_t kBlockTokens = 64;  // activation rows a block: at K = 4096 in bf16, a 512 KiB L2
-constexpr int64_t kNibbleTokens = 3;  // up to so many activations are put into the order of nibbles
-constexpr int64_t kNibbleColumns = 8192;
+// Up to so many activations are put into the order of nibbles, if together they have no more columns than six of
+// K3's hidden size.
+constexpr int64_t kNibbleTokens = kParts == 1 ? 6 : 3;
+constexpr int64_t kNibbleColumns = 6 * 7168;
 
 // Values [token][weight row].
 using Block = float[kBlockTokens][kBlockRows];
 
-// Activation rows, ready for dots with weights of one format. On the stack: 96 KiB.
+// Activation rows, ready for dots with weights of one format. On the stack: 170 KiB.
 template <class X>
 struct Activations {
   int64_t tokens = 0;  // 1 .. kBlockTokens
   const X* row[kBlockTokens];
-  bool has_nibbles = false;                                 // whether `nibble` holds the rows
-  alignas(64) float nibble[kNibbleTokens][kNibbleColumns];  // in Order::kNibble, a tail padded with zeros
+  bool has_nibbles = false;                // whether the rows are here too, in Order::kNibble:
+  const float* nibble_row[kNibbleTokens];  // in `nibbles`, a tail padded with zeros
+  alignas(64) float nibbles[kNibbleColumns];
 };
 // Fills `nibble` where that pays, once the rows are set.
 template <class X>
 NIBBLE_INLINE void prepare(Activations<X>& x, fp4::WeightFormat format, int64_t cols) {
-  if constexpr (kFreeOrders) {
+  if constexpr (kNibbleOrder) {
     const bool nibbles = format == fp4::WeightFormat::kMxfp4 || format == fp4::WeightFormat::kNvfp4;
-    x.has_nibbles = nibbles && x.tokens <= kNibbleTokens && cols <= kNibbleColumns;
+    const int64_t whole = (cols + kLanes - 1) / kLanes * kLanes;
+    x.has_nibbles = nibbles && x.tokens <= kNibbleTokens && x.tokens * whole <= kNibbleColumns;
     for (int64_t t = 0; x.has_nibbles && t < x.tokens; ++t) {
+      float* const row = x.nibbles + t * whole;
+      x.nibble_row[t] = row;
       for_lanes(cols, [&](int64_t k, int64_t count) {
-        store(x.nibble[t] + k, from_natural<Order::kNibble>(load_n(x.row[t] + k, count)));
+        store(row + k, from_natural<Order::kNibble>(load_n(x.row[t] + k, count)));
       });
     }
   }

@@ -38,13 +38,22 @@ struct Scratch {
         inner(read + 2 * kSegment * values) {}
 };
 
+// What q and k of a row are multiplied by.
+struct Norms {
+  float q, k;
+};
+template <class T>
+NIBBLE_INLINE Norms norms(const T* q, const T* k, int64_t n) {
+  const float k_norm = __builtin_sqrtf(dot(k, k, n) + 1e-6f), q_norm = __builtin_sqrtf(dot(q, q, n) + 1e-6f);
+  return {1.0f / q_norm / __builtin_sqrtf(static_cast<float>(n)), 1.0f / k_norm};
+}
+
 // G and k~ of row i into its record, the other factors into scratch.
 template <class T>
-NIBBLE_INLINE void enter_row(const Head& head, const Scratch& s, int64_t i, const T* q, const T* k,
-                             const float* decay) {
+NIBBLE_INLINE void enter_row(const Head& head, const Scratch& s, int64_t i, const T* q, const T* k, const float* decay,
+                             const Norms& norms) {
   const int64_t n = head.key_dim;
-  const F16 k_scale = broadcast(1.0f / __builtin_sqrtf(dot(k, k, n) + 1e-6f));
-  const F16 q_scale = broadcast(1.0f / __builtin_sqrtf(dot(q, q, n) + 1e-6f) / __builtin_sqrtf(static_cast<float>(n)));
+  const F16 k_scale = broadcast(norms.k), q_scale = broadcast(norms.q);
   float *cumulative = head.cumulative(i), *plain = s.plain + 2 * i * s.keys, *factors = s.scaled + 2 * i * s.keys;
   const float* before = i == 0 ? nullptr : head.cumulative(i - 1);
   for_lanes(n, [&](int64_t c, int64_t count) {
@@ -74,9 +83,12 @@ NIBBLE_INLINE void prefetch_records(const Head& head, int64_t j) {
   }
 }
 
-// S0 (k e^G) and S0 (q e^G) of rows first .. end - 1: sixteen rows of S0, 8 KiB in K3, with all of them.
-NIBBLE_INLINE void read_state(const Head& head, const Scratch& s, int64_t first, int64_t end) {
+// S0 (k e^G) and S0 (q e^G) of rows first .. end - 1: sixteen rows of S0, 8 KiB in K3, with all of them. `ahead(v)`
+// asks for what is needed later.
+template <class F>
+NIBBLE_INLINE void read_state(const Head& head, const Scratch& s, int64_t first, int64_t end, const F& ahead) {
   for (int64_t v = 0; v < head.value_dim; v += kLanes) {
+    ahead(v);
     const int64_t left = head.value_dim - v;
     const SixteenRows rows = {head.state + v * head.key_dim, head.key_dim, left < kLanes ? left : kLanes};
     if (end - first == 1) {  // memory is what a single row waits for
@@ -185,6 +197,22 @@ NIBBLE_INLINE void fold(const Head& head, const Scratch& s, bool fresh) {
 }
 
 template <class T>
+NIBBLE_INLINE void prefetch(const T* p, int64_t count) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(p + i);
+}
+
+// Asks for what head h reads and writes of row t.
+template <class T>
+NIBBLE_INLINE void prefetch_row(const ops::KdaRows& a, int64_t t, int64_t h) {
+  prefetch(row<T>(a.q, t) + h * a.key_dim, a.key_dim);
+  prefetch(row<T>(a.k, t) + h * a.key_dim, a.key_dim);
+  prefetch(a.decay.row(t) + h * a.key_dim, a.key_dim);
+  prefetch(row<T>(a.v, t) + h * a.value_dim, a.value_dim);
+  prefetch(row<T>(a.out, t) + h * a.value_dim, a.value_dim);
+}
+
+template <class T>
 NIBBLE_INLINE void run_head(const ops::KdaRows& a, int64_t sequence, int64_t h, const Scratch& scratch) {
   const int64_t slot = a.sequences.slot.data[sequence] * a.heads + h;
   const int64_t width = 2 * a.key_dim + a.value_dim;
@@ -197,12 +225,20 @@ NIBBLE_INLINE void run_head(const ops::KdaRows& a, int64_t sequence, int64_t h, 
     const int64_t rows = end - t < room ? end - t : room, start = t - first;  // start: the row of position 0 mod 16
     const bool fresh = position < kSegment;
     const int64_t stop = first + rows;
+    const auto q = [&](int64_t i) { return row<T>(a.q, start + i) + h * a.key_dim; };
+    const auto k = [&](int64_t i) { return row<T>(a.k, start + i) + h * a.key_dim; };
+    Norms scale[kSegment];  // of all rows first: a root takes long, but they do not wait for each other
+    for (int64_t i = first; i < stop; ++i) scale[i] = norms(q(i), k(i), a.key_dim);
     for (int64_t i = first; i < stop; ++i) {
-      enter_row(head, scratch, i, row<T>(a.q, start + i) + h * a.key_dim, row<T>(a.k, start + i) + h * a.key_dim,
-                a.decay.row(start + i) + h * a.key_dim);
+      enter_row(head, scratch, i, q(i), k(i), a.decay.row(start + i) + h * a.key_dim, scale[i]);
     }
     inner_products(head, scratch, first, stop);
-    if (!fresh) read_state(head, scratch, first, stop);
+    // The next segment's rows lie a page or more apart, where no processor looks by itself: two at a time.
+    const auto ahead = [&](int64_t v) {
+      const int64_t i = t + rows + v / kLanes * 2;
+      for (int64_t next = i; next < i + 2 && next < end; ++next) prefetch_row<T>(a, next, h);
+    };
+    if (!fresh) read_state(head, scratch, first, stop, ahead);
     const Columns<T> io = {row<T>(a.v, t) + h * a.value_dim,
                            a.v.stride,
                            row<T>(a.out, t) + h * a.value_dim,

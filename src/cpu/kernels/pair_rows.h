@@ -34,8 +34,11 @@ consteval Bf16Table bf16_table() {
 static constexpr Bf16Table kE8m0Table = bf16_table<fp4::E8m0>(), kE4m3Table = bf16_table<fp4::E4m3>();
 
 // Each has at(k) for columns k .. k + 31, k a multiple of 32; rest(k, count) for the last count < 32 of them, zeros
-// after; bytes(k), where column k is; and factor(w), which the sum is multiplied by.
+// after; bytes(k), where column k is; and factor(w), which the sum is multiplied by. With kNibbleOrder columns come in
+// the order of native_pairs_to_nibble.
 struct Bf16Pairs {
+  static constexpr bool kNibbleOrder = false;
+  static constexpr int kCodeBits = 16;
   static constexpr int64_t kScaleGroup = 0;
   const uint16_t* values;
   NIBBLE_INLINE Bf16Pairs(const ops::WeightMatrix& w, int64_t n)
@@ -51,6 +54,8 @@ struct Bf16Pairs {
 };
 
 struct Mxfp4Pairs {
+  static constexpr bool kNibbleOrder = true;
+  static constexpr int kCodeBits = 4;
   static constexpr int64_t kScaleGroup = fp4::Mxfp4::kGroup;
   const uint8_t *codes, *scales;
   NIBBLE_INLINE Mxfp4Pairs(const ops::WeightMatrix& w, int64_t n)
@@ -65,6 +70,8 @@ struct Mxfp4Pairs {
 };
 
 struct Nvfp4Pairs {
+  static constexpr bool kNibbleOrder = true;
+  static constexpr int kCodeBits = 4;
   static constexpr int64_t kScaleGroup = fp4::Nvfp4::kGroup;
   const uint8_t *codes, *scales;
   NIBBLE_INLINE Nvfp4Pairs(const ops::WeightMatrix& w, int64_t n)

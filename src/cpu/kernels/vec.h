@@ -132,10 +132,10 @@ NIBBLE_INLINE void keep(Vector& v) {
 enum class Order : uint8_t {
   kNatural,
   kSplit,   // even columns, then odd ones: what a shift and a mask make of pairs of bf16
-  kNibble,  // 0 4 8 12 1 5 9 13, 2 6 10 14 3 7 11 15: what they make of nibbles that were looked up as bf16
+  kNibble,  // what the cheapest lookup of nibbles leaves: see native_to_nibble
 };
-#ifdef NIBBLE_FREE_ORDERS
-constexpr bool kFreeOrders = true;
+#ifdef NIBBLE_SPLIT_ORDER
+constexpr bool kSplitOrder = true;
 
 // Sixteen bf16 columns in Order::kSplit.
 NIBBLE_INLINE F16 load_split(const Bf16* p) {
@@ -146,54 +146,47 @@ NIBBLE_INLINE F16 load_split(const Bf16* p) {
 NIBBLE_INLINE NativeF load_split_part(const Bf16* p, int part) {
   return native_load_split_part(reinterpret_cast<const uint16_t*>(p), part);
 }
+#else
+constexpr bool kSplitOrder = false;
+#endif
+#ifdef NIBBLE_NIBBLE_ORDER
+constexpr bool kNibbleOrder = true;
+#else
+constexpr bool kNibbleOrder = false;
+#endif
+
 template <Order kOrder>
 NIBBLE_INLINE F16 from_natural(F16 v) {
-  if constexpr (kOrder == Order::kNatural) return v;
-  F16 r;
-  if constexpr (kOrder == Order::kSplit) {
-    native_to_split(v.part, r.part);
-  } else {
-    constexpr int kColumn[kLanes] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
-    float column[kLanes], lane[kLanes];
-    store(column, v);
-    for (int64_t i = 0; i < kLanes; ++i) lane[i] = column[kColumn[i]];
-    r = load(lane);
-  }
+  F16 r = v;
+#ifdef NIBBLE_SPLIT_ORDER
+  if constexpr (kOrder == Order::kSplit) native_to_split(v.part, r.part);
+#endif
+#ifdef NIBBLE_NIBBLE_ORDER
+  if constexpr (kOrder == Order::kNibble) native_to_nibble(v.part, r.part);
+#endif
   return r;
 }
 template <Order kOrder>
 NIBBLE_INLINE float sum(F16 v) {
+#ifdef NIBBLE_SPLIT_ORDER
+  if constexpr (kOrder == Order::kSplit) return native_sum_split(v.part);
+#endif
+#ifdef NIBBLE_NIBBLE_ORDER
+  if constexpr (kOrder == Order::kNibble) return native_sum_nibble(v.part);
+#endif
   if constexpr (kOrder == Order::kNatural) return sum(v);
-  return kOrder == Order::kSplit ? native_sum_split(v.part) : native_sum_nibble(v.part);
 }
 // The sums of sixteen rows of sixteen lanes.
 template <Order kOrder>
 NIBBLE_INLINE void sums(const float* rows, float* out) {
-  static_assert(kOrder != Order::kNibble);
-  if constexpr (kOrder == Order::kNatural)
-    native_sums(rows, out);
-  else
-    native_sums_split(rows, out);
-}
-#else
-constexpr bool kFreeOrders = false;
-
-template <Order kOrder>
-NIBBLE_INLINE F16 from_natural(F16 v) {
-  static_assert(kOrder == Order::kNatural);
-  return v;
-}
-template <Order kOrder>
-NIBBLE_INLINE float sum(F16 v) {
-  static_assert(kOrder == Order::kNatural);
-  return sum(v);
-}
-template <Order kOrder>
-NIBBLE_INLINE void sums(const float* rows, float* out) {
-  static_assert(kOrder == Order::kNatural);
-  native_sums(rows, out);
-}
+#ifdef NIBBLE_SPLIT_ORDER
+  if constexpr (kOrder == Order::kSplit) return native_sums_split(rows, out);
 #endif
+#ifdef NIBBLE_NIBBLE_ORDER
+  if constexpr (kOrder == Order::kNibble) return native_sums_nibble(rows, out);
+#endif
+  if constexpr (kOrder == Order::kNatural) native_sums(rows, out);
+}
 
 // The canonical dot product of n elements.
 template <class A, class B>

@@ -69,7 +69,8 @@ NIBBLE_INLINE void native_sums(const float* rows, float* out) {
 }
 
 // Lanes of sixteen columns in orders that come out of the weights' bytes for nothing (vec.h).
-#define NIBBLE_FREE_ORDERS
+#define NIBBLE_SPLIT_ORDER
+#define NIBBLE_NIBBLE_ORDER
 
 // Sixteen bf16 columns, even | odd.
 NIBBLE_INLINE void native_load_split(const uint16_t* p, NativeF* out) {
@@ -111,18 +112,42 @@ NIBBLE_INLINE void native_sums_split(const float* rows, float* out) {
     _mm256_storeu_ps(out + g, _mm256_add_ps(native_sums_of_eight(even), native_sums_of_eight(odd)));
   }
 }
+// 0 4 8 12 1 5 9 13 | 2 6 10 14 3 7 11 15: what a shift and a mask make of nibbles that were looked up as bf16.
+NIBBLE_INLINE void native_to_nibble(const NativeF* natural, NativeF* out) {
+  __m128 a = _mm256_castps256_ps128(natural[0]), b = _mm256_extractf128_ps(natural[0], 1);
+  __m128 c = _mm256_castps256_ps128(natural[1]), d = _mm256_extractf128_ps(natural[1], 1);
+  _MM_TRANSPOSE4_PS(a, b, c, d);
+  out[0] = _mm256_set_m128(b, a);
+  out[1] = _mm256_set_m128(d, c);
+}
 NIBBLE_INLINE float native_sum_nibble(const NativeF* v) {
   const __m256 eight = _mm256_add_ps(_mm256_shuffle_ps(v[0], v[1], 0x44), _mm256_shuffle_ps(v[0], v[1], 0xEE));
   const __m256 four = _mm256_add_ps(eight, _mm256_movehdup_ps(eight));  // 0 . 2 . | 1 . 3 .
   const __m256 two = _mm256_add_ps(four, _mm256_shuffle_ps(four, four, 0x4E));
   return _mm_cvtss_f32(_mm_add_ss(_mm256_castps256_ps128(two), _mm256_extractf128_ps(two, 1)));
 }
-// Sixteen bytes of nibbles, thirty-two columns, as bf16: `planes` has the upper bytes of the sixteen values, then the
-// lower ones. Words 0 and 1 of the result are columns 0 .. 15 and 16 .. 31, even in one half and odd in the other.
+// Of sixteen rows.
+NIBBLE_INLINE void native_sums_nibble(const float* rows, float* out) {
+  for (int r = 0; r < 16; ++r) {
+    const NativeF lanes[2] = {native_load(rows + 16 * r), native_load(rows + 16 * r + 8)};
+    out[r] = native_sum_nibble(lanes);
+  }
+}
+// What sixteen codes stand for, bf16 numbers: their upper bytes, then their lower ones.
+struct NativeCodes {
+  uint8_t byte[32];
+  constexpr void set(int code, float value) {
+    byte[code] = static_cast<uint8_t>(to_bf16(value).bits >> 8);
+    byte[16 + code] = static_cast<uint8_t>(to_bf16(value).bits & 0xFF);
+  }
+};
+// Sixteen bytes of nibbles, thirty-two columns, as words: columns 0 .. 15 and 16 .. 31, even in one half and odd in the
+// other.
 struct NativeWords {
   __m256i half[2];
 };
-NIBBLE_INLINE NativeWords native_lookup_bf16(const uint8_t* p, const uint8_t* planes) {
+NIBBLE_INLINE NativeWords native_lookup_words(const uint8_t* p, const NativeCodes& codes_of) {
+  const uint8_t* planes = codes_of.byte;
   const auto twice = [](const uint8_t* bytes) __attribute__((always_inline)) {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
   };
@@ -132,17 +157,25 @@ NIBBLE_INLINE NativeWords native_lookup_bf16(const uint8_t* p, const uint8_t* pl
   const __m256i lower = _mm256_shuffle_epi8(twice(planes + 16), codes);
   return {{_mm256_unpacklo_epi8(lower, upper), _mm256_unpackhi_epi8(lower, upper)}};
 }
-// Those words as floats: 0 4 8 12 1 5 9 13 | 2 6 10 14 3 7 11 15.
-NIBBLE_INLINE void native_words_to_nibble(__m256i words, NativeF* out) {
-  out[0] = _mm256_castsi256_ps(_mm256_slli_epi32(words, 16));
-  out[1] = _mm256_castsi256_ps(_mm256_and_si256(words, _mm256_set1_epi32(-0x10000)));
+// Thirty-two columns as floats, sixteen to each of first and second, in Order::kNibble or kSplit.
+NIBBLE_INLINE void native_lookup_nibble(const uint8_t* p, const NativeCodes& codes, NativeF* first, NativeF* second) {
+  const NativeWords words = native_lookup_words(p, codes);
+  for (int i = 0; i < 2; ++i) {
+    NativeF* out = i == 0 ? first : second;
+    out[0] = _mm256_castsi256_ps(_mm256_slli_epi32(words.half[i], 16));
+    out[1] = _mm256_castsi256_ps(_mm256_and_si256(words.half[i], _mm256_set1_epi32(-0x10000)));
+  }
 }
-NIBBLE_INLINE void native_words_to_split(__m256i words, NativeF* out) {
+NIBBLE_INLINE void native_lookup_split(const uint8_t* p, const NativeCodes& codes, NativeF* first, NativeF* second) {
+  const NativeWords words = native_lookup_words(p, codes);
   const auto widen = [](__m128i half) __attribute__((always_inline)) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
   };
-  out[0] = widen(_mm256_castsi256_si128(words));
-  out[1] = widen(_mm256_extracti128_si256(words, 1));
+  for (int i = 0; i < 2; ++i) {
+    NativeF* out = i == 0 ? first : second;
+    out[0] = widen(_mm256_castsi256_si128(words.half[i]));
+    out[1] = widen(_mm256_extracti128_si256(words.half[i], 1));
+  }
 }
 // Nearest, ties to even, NaN quiet: to_bf16 on eight lanes.
 NIBBLE_INLINE void native_store_bf16(uint16_t* p, NativeF v) {

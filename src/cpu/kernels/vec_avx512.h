@@ -63,6 +63,55 @@ NIBBLE_INLINE void native_sums(const float* rows, float* out) {
   _mm512_storeu_ps(out, _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xDD)));
 }
 
+// An order of lanes that comes out of the weights' bytes for nothing (vec.h): 0 8 1 9 2 10 3 11 4 12 5 13 6 14 7 15,
+// eight bytes in each 64-bit lane, and each half of it shifted to its nibble.
+#define NIBBLE_NIBBLE_ORDER
+
+NIBBLE_INLINE void native_to_nibble(const NativeF* natural, NativeF* out) {
+  const __m512i from = _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
+  out[0] = _mm512_permutexvar_ps(from, natural[0]);
+}
+// What sixteen codes stand for.
+struct alignas(64) NativeCodes {
+  float value[16];
+  constexpr void set(int code, float to) { value[code] = to; }
+};
+// Sixteen bytes of nibbles, thirty-two columns, sixteen to each of first and second.
+NIBBLE_INLINE void native_lookup_nibble(const uint8_t* p, const NativeCodes& codes, NativeF* first, NativeF* second) {
+  const __m512i shifts = _mm512_setr_epi32(0, 0, 4, 4, 8, 8, 12, 12, 16, 16, 20, 20, 24, 24, 28, 28);
+  const __m512 values = _mm512_load_ps(codes.value);
+  for (int i = 0; i < 2; ++i) {
+    long long eight;
+    __builtin_memcpy(&eight, p + 8 * i, 8);
+    const __m512i nibbles = _mm512_srlv_epi32(_mm512_set1_epi64(eight), shifts);  // a lookup ignores what is above
+    *(i == 0 ? first : second) = _mm512_permutexvar_ps(nibbles, values);
+  }
+}
+// The sum of vec.h over lanes in that order: lanes 8 apart are side by side, those 4 apart 8.
+NIBBLE_INLINE float native_sum_nibble(const NativeF* v) {
+  const __m512 eight = _mm512_add_ps(v[0], _mm512_movehdup_ps(v[0]));
+  const __m256 four = _mm256_add_ps(_mm512_castps512_ps256(eight), _mm512_extractf32x8_ps(eight, 1));
+  const __m128 two = _mm_add_ps(_mm256_castps256_ps128(four), _mm256_extractf128_ps(four, 1));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehl_ps(two, two)));
+}
+// Sixteen of those: pairs of rows first, so that each has two of its eight sums in every 128-bit lane.
+NIBBLE_INLINE void native_sums_nibble(const float* rows, float* out) {
+  const auto halve = [](__m512 a, __m512 b) __attribute__((always_inline)) {
+    return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xDD));
+  };
+  __m512 eight[8], four[4], two[2];
+  for (int r = 0; r < 8; ++r) eight[r] = halve(_mm512_loadu_ps(rows + 32 * r), _mm512_loadu_ps(rows + 32 * r + 16));
+  for (int r = 0; r < 4; ++r) {  // rows 8 q + 2 i and 8 q + 2 i + 4, for r = 2 i + q
+    const __m512 a = eight[r % 2 * 4 + r / 2], b = eight[r % 2 * 4 + r / 2 + 2];
+    four[r] = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
+  }
+  for (int r = 0; r < 2; ++r) {
+    const __m512 a = four[2 * r], b = four[2 * r + 1];
+    two[r] = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
+  }
+  _mm512_storeu_ps(out, halve(two[0], two[1]));
+}
+
 // Nearest, ties to even, NaN quiet: to_bf16 on sixteen lanes.
 NIBBLE_INLINE void native_store_bf16(uint16_t* p, NativeF v) {
   const __m512i bits = _mm512_castps_si512(v);
@@ -85,10 +134,20 @@ NIBBLE_INLINE void native_store_pairs(uint16_t* p, NativePairs v) { _mm512_store
 NIBBLE_INLINE NativeF native_dot_pairs(NativePairs a, NativePairs b, NativeF acc) {
   return _mm512_dpbf16_ps(acc, __builtin_bit_cast(__m512bh, a), __builtin_bit_cast(__m512bh, b));
 }
-// The nibbles of sixteen bytes, one in the low bits of each word; what is above them is not theirs.
+// Thirty-two columns by fours, in the order that nibbles come in: 0 4 1 5 2 6 3 7. And back.
+NIBBLE_INLINE NativePairs native_pairs_to_nibble(NativePairs v) {
+  return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), v);
+}
+NIBBLE_INLINE NativePairs native_pairs_from_nibble(NativePairs v) {
+  return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), v);
+}
+// The nibbles of sixteen bytes, one in the low bits of each word, in that order: both halves of the bytes lie in every
+// 128-bit lane, from where each word takes its nibble. What is above it is not its own.
 NIBBLE_INLINE __m512i native_spread_nibbles(__m128i bytes) {
-  const __m512i from = _mm512_set1_epi64(0x200C200820042000);  // bits 0, 4, 8, 12; zeros (bit 32) between
-  return _mm512_multishift_epi64_epi8(from, _mm512_cvtepu16_epi64(bytes));
+  const __m512i from =
+      _mm512_setr_epi64(0x000C000800040000, 0x000C000800040000, 0x001C001800140010, 0x001C001800140010,
+                        0x002C002800240020, 0x002C002800240020, 0x003C003800340030, 0x003C003800340030);
+  return _mm512_multishift_epi64_epi8(from, _mm512_broadcast_i32x4(bytes));
 }
 // Thirty-two columns looked up in a table of sixteen values, or each half of them in its own.
 NIBBLE_INLINE NativePairs native_lookup_pairs(__m128i bytes, const uint16_t* table) {
@@ -98,7 +157,7 @@ NIBBLE_INLINE NativePairs native_lookup_pairs(__m128i bytes, const uint16_t* tab
 NIBBLE_INLINE NativePairs native_lookup_pairs(__m128i bytes, const uint16_t* first, const uint16_t* second) {
   const __m256i low = _mm256_load_si256(reinterpret_cast<const __m256i*>(first));
   const __m256i high = _mm256_load_si256(reinterpret_cast<const __m256i*>(second));
-  const __m512i upper_half = _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi16(16), 1);
+  const __m512i upper_half = _mm512_set4_epi64(0x0010001000100010, 0, 0x0010001000100010, 0);
   const __m512i index =
       _mm512_ternarylogic_epi64(native_spread_nibbles(bytes), _mm512_set1_epi16(15), upper_half, 0xEA);
   return _mm512_permutexvar_epi16(index, _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));

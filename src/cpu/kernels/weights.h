@@ -50,64 +50,71 @@ NIBBLE_INLINE F16 load_e4m3(const uint8_t* p) {
   return r;
 }
 
+struct NoTables {
+  NIBBLE_INLINE explicit NoTables(const ops::WeightMatrix&) {}
+};
+
 template <class T>
 struct PlainRow {
   static constexpr bool kHasTail = true;
-  static constexpr bool kPaired = kFreeOrders && sizeof(T) == 2;  // has unpack(), in Order::kSplit
-  static constexpr bool kNibbles = false;                         // has unpack() in Order::kNibble too
+  static constexpr bool kPaired = kSplitOrder && sizeof(T) == 2;  // has unpack(), in Order::kSplit
+  static constexpr bool kNibbles = false;                         // has unpack() in Order::kNibble
   static constexpr int64_t kScaleGroup = 0;                       // columns a byte of `scales`, if it has such
+  static constexpr int kCodeBits = 8 * sizeof(T);
+  using Matrix = NoTables;  // what unpack() needs of the whole matrix
   const T* values;
   NIBBLE_INLINE PlainRow(const ops::WeightMatrix& w, int64_t n) : values(static_cast<const T*>(w.codes) + n * w.cols) {}
   NIBBLE_INLINE F16 at(int64_t k) const { return load(values + k); }
   NIBBLE_INLINE F16 tail(int64_t k, int64_t count) const { return load_head(values + k, count); }
+#ifdef NIBBLE_SPLIT_ORDER
   template <Order kOrder>
-  NIBBLE_INLINE void unpack(int64_t k, F16* out) const {
+  NIBBLE_INLINE void unpack(int64_t k, const Matrix&, F16* out) const {
+    static_assert(kOrder == Order::kSplit);
     for (int i = 0; i < 2; ++i) out[i] = load_split(values + k + i * kLanes);
   }
+#endif
   NIBBLE_INLINE const void* bytes(int64_t k) const { return values + k; }
 };
 
-#ifdef NIBBLE_FREE_ORDERS
-// Both bytes of each code as bf16, times a scale: upper bytes, then lower ones. Products of E2M1 and E8M0 are bf16
-// numbers, so weights are looked up with their scale in them.
-struct Bf16Planes {
-  uint8_t byte[256][32];
+#ifdef NIBBLE_NIBBLE_ORDER
+// What each code stands for under each scale. Products of E2M1 and E8M0 are bf16 numbers, so weights are looked up with
+// their scale in them.
+struct ScaledCodes {
+  NativeCodes of_scale[256];
 };
-template <class Scale>
-consteval Bf16Planes bf16_planes() {
-  Bf16Planes out = {};
+consteval ScaledCodes scaled_codes() {
+  ScaledCodes out = {};
   for (int s = 0; s < 256; ++s) {
-    const float scale = to_float(Scale{static_cast<uint8_t>(s)});
+    const float scale = to_float(fp4::E8m0{static_cast<uint8_t>(s)});
     const bool nan = scale != scale;
     for (int c = 0; c < 16; ++c) {
       // clang computes with no NaN at compile time; minus zero comes as zero, which no sum can tell apart.
       const double value = nan ? 0 : static_cast<double>(scale) * 0.5 * kDoubledE2m1[c];
       const bool large = value > 0x1.FFp127 || value < -0x1.FFp127;
       const float infinity = value < 0 ? -__builtin_inff() : __builtin_inff();
-      const Bf16 bits = to_bf16(nan ? scale : large ? infinity : static_cast<float>(value));
-      out.byte[s][c] = static_cast<uint8_t>(bits.bits >> 8);
-      out.byte[s][16 + c] = static_cast<uint8_t>(bits.bits & 0xFF);
+      out.of_scale[s].set(c, nan ? scale : large ? infinity : static_cast<float>(value));
     }
   }
   return out;
 }
+static constexpr ScaledCodes kScaledCodes = scaled_codes();
+static constexpr const NativeCodes& kDoubledCodes = kScaledCodes.of_scale[128];  // under a scale of 2
 
+// The thirty-two columns that sixteen bytes of codes hold.
 template <Order kOrder>
-NIBBLE_INLINE void widen(const NativeWords& words, F16* out) {
-  for (int i = 0; i < 2; ++i) {
-    if constexpr (kOrder == Order::kNibble)
-      native_words_to_nibble(words.half[i], out[i].part);
-    else
-      native_words_to_split(words.half[i], out[i].part);
-  }
+NIBBLE_INLINE void lookup(const uint8_t* p, const NativeCodes& codes, F16* out) {
+#ifdef NIBBLE_SPLIT_ORDER
+  if constexpr (kOrder == Order::kSplit) native_lookup_split(p, codes, out[0].part, out[1].part);
+#endif
+  if constexpr (kOrder == Order::kNibble) native_lookup_nibble(p, codes, out[0].part, out[1].part);
 }
-static constexpr Bf16Planes kE8m0Planes = bf16_planes<fp4::E8m0>();
-static constexpr int kUnscaled = 127;  // the exponent of 1
 #endif
 
 struct Mxfp4Row {
-  static constexpr bool kHasTail = false, kPaired = kFreeOrders, kNibbles = kFreeOrders;
+  static constexpr bool kHasTail = false, kPaired = kSplitOrder, kNibbles = kNibbleOrder;
+  static constexpr int kCodeBits = 4;
   static constexpr int64_t kScaleGroup = fp4::Mxfp4::kGroup;
+  using Matrix = NoTables;
   const uint8_t *codes, *scales;
   NIBBLE_INLINE Mxfp4Row(const ops::WeightMatrix& w, int64_t n)
       : codes(static_cast<const uint8_t*>(w.codes) + n * (w.cols / 2)),
@@ -115,18 +122,27 @@ struct Mxfp4Row {
   NIBBLE_INLINE F16 at(int64_t k) const {
     return load_e2m1(codes + k / 2, kHalfE8m0.value[scales[k / fp4::Mxfp4::kGroup]]);
   }
-#ifdef NIBBLE_FREE_ORDERS
+#ifdef NIBBLE_NIBBLE_ORDER
   template <Order kOrder>
-  NIBBLE_INLINE void unpack(int64_t k, F16* out) const {
-    widen<kOrder>(native_lookup_bf16(codes + k / 2, kE8m0Planes.byte[scales[k / fp4::Mxfp4::kGroup]]), out);
+  NIBBLE_INLINE void unpack(int64_t k, const Matrix&, F16* out) const {
+    lookup<kOrder>(codes + k / 2, kScaledCodes.of_scale[scales[k / fp4::Mxfp4::kGroup]], out);
   }
 #endif
   NIBBLE_INLINE const void* bytes(int64_t k) const { return codes + k / 2; }
 };
 
 struct Nvfp4Row {
-  static constexpr bool kHasTail = false, kPaired = kFreeOrders, kNibbles = kFreeOrders;
+  static constexpr bool kHasTail = false, kPaired = kSplitOrder, kNibbles = kNibbleOrder;
+  static constexpr int kCodeBits = 4;
   static constexpr int64_t kScaleGroup = fp4::Nvfp4::kGroup;
+  // Half of each scale, times the tensor's.
+  struct Matrix {
+    float half_scale[256];
+    NIBBLE_INLINE explicit Matrix(const ops::WeightMatrix& w) {
+      const F16 factor = broadcast(w.tensor_scale);
+      for (int64_t i = 0; i < 256; i += kLanes) store(half_scale + i, load(kHalfE4m3.value + i) * factor);
+    }
+  };
   const uint8_t *codes, *scales;
   float tensor_scale;
   NIBBLE_INLINE Nvfp4Row(const ops::WeightMatrix& w, int64_t n)
@@ -136,12 +152,12 @@ struct Nvfp4Row {
   NIBBLE_INLINE F16 at(int64_t k) const {
     return load_e2m1(codes + k / 2, kHalfE4m3.value[scales[k / fp4::Nvfp4::kGroup]] * tensor_scale);
   }
-#ifdef NIBBLE_FREE_ORDERS
+#ifdef NIBBLE_NIBBLE_ORDER
   template <Order kOrder>
-  NIBBLE_INLINE void unpack(int64_t k, F16* out) const {
-    widen<kOrder>(native_lookup_bf16(codes + k / 2, kE8m0Planes.byte[kUnscaled + 1]), out);  // twice the value
+  NIBBLE_INLINE void unpack(int64_t k, const Matrix& matrix, F16* out) const {
+    lookup<kOrder>(codes + k / 2, kDoubledCodes, out);
     const uint8_t* scale = scales + k / fp4::Nvfp4::kGroup;
-    for (int i = 0; i < 2; ++i) out[i] = out[i] * broadcast(kHalfE4m3.value[scale[i]] * tensor_scale);
+    for (int i = 0; i < 2; ++i) out[i] = out[i] * broadcast(matrix.half_scale[scale[i]]);
   }
 #endif
   NIBBLE_INLINE const void* bytes(int64_t k) const { return codes + k / 2; }
@@ -149,7 +165,9 @@ struct Nvfp4Row {
 
 struct Fp8BlockRow {
   static constexpr bool kHasTail = true, kPaired = false, kNibbles = false;
+  static constexpr int kCodeBits = 8;
   static constexpr int64_t kScaleGroup = 0;
+  using Matrix = NoTables;
   const uint8_t* codes;
   const float* scales;
   NIBBLE_INLINE Fp8BlockRow(const ops::WeightMatrix& w, int64_t n)
