@@ -90,6 +90,8 @@ TEST(Serve, Refusals) {
   refused({"--suspend-dir", "/no/such"}, "--suspend-dir /no/such");
   refused({"--suspend-dir", "/dev/null"}, "Not a directory");
   refused({"--max-num-seqs", "0"}, "from 1 to 4096");
+  refused({"--http-threads", "0"}, "from 1 to 64");
+  refused({"--http-threads", "two"}, "--http-threads");
   refused({"--tls-cert", "x.pem"}, "one without the other");
   refused({"--api-key-file", "/dev/null"}, "no key");
   refused({"--port", "70000"}, "--port");

@@ -8,7 +8,7 @@ namespace {
 
 class Http : public ScriptedServer {};
 
-TEST_F(Http, WhatIsNoRequestIsAnswered400AndTheConnectionEnds) {
+TEST_P(Http, WhatIsNoRequestIsAnswered400AndTheConnectionEnds) {
   open();
   for (const std::string bad :
        {"rubbish\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET /health HTTP/1.1\r\nbad header\r\n\r\n",
@@ -22,7 +22,7 @@ TEST_F(Http, WhatIsNoRequestIsAnswered400AndTheConnectionEnds) {
   }
 }
 
-TEST_F(Http, LimitsOfHeadAndBody) {
+TEST_P(Http, LimitsOfHeadAndBody) {
   ServerOptions options;
   options.http.max_body = 1000;
   options.http.max_head = 2000;
@@ -55,7 +55,7 @@ TEST_F(Http, LimitsOfHeadAndBody) {
   EXPECT_EQ(chunked.answer().status, 413);
 }
 
-TEST_F(Http, WhoIsSlowToSendIsTold408) {
+TEST_P(Http, WhoIsSlowToSendIsTold408) {
   open(quick());
   Client head(port());
   head.send("GET /health HTTP/1.1\r\nHost:");
@@ -71,7 +71,7 @@ TEST_F(Http, WhoIsSlowToSendIsTold408) {
   EXPECT_TRUE(idle.closed());
 }
 
-TEST_F(Http, BytesOneByOneAndRequestsAllAtOnce) {
+TEST_P(Http, BytesOneByOneAndRequestsAllAtOnce) {
   open();
   Client client(port());
   for (const char c : std::string("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")) client.send({&c, 1});
@@ -84,7 +84,7 @@ TEST_F(Http, BytesOneByOneAndRequestsAllAtOnce) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(client.answer().status, i % 2 ? 200 : 404);
 }
 
-TEST_F(Http, PipelinedBehindAStreamIsAnsweredAfterIt) {
+TEST_P(Http, PipelinedBehindAStreamIsAnsweredAfterIt) {
   open();
   Client client(port());
   client.post("/v1/chat/completions", chat(R"("stream":true)"));
@@ -96,7 +96,7 @@ TEST_F(Http, PipelinedBehindAStreamIsAnsweredAfterIt) {
   EXPECT_EQ(client.answer().status, 200);
 }
 
-TEST_F(Http, ExpectContinueIsAnswered) {
+TEST_P(Http, ExpectContinueIsAnswered) {
   open();
   Client client(port());
   const std::string body = R"({"content":"hi"})";
@@ -107,7 +107,7 @@ TEST_F(Http, ExpectContinueIsAnswered) {
   EXPECT_EQ(client.answer().status, 200);
 }
 
-TEST_F(Http, OldClientsAndHead) {
+TEST_P(Http, OldClientsAndHead) {
   open();
   Client old(port());
   old.send("GET /health HTTP/1.0\r\n\r\n");
@@ -135,7 +135,7 @@ TEST_F(Http, OldClientsAndHead) {
   EXPECT_EQ(client.answer().body, R"({"status":"ok"})");  // nothing was left over of a body
 }
 
-TEST_F(Http, AClientThatGoesIsNoticedWithoutAWrite) {
+TEST_P(Http, AClientThatGoesIsNoticedWithoutAWrite) {
   open();
   {
     Client streaming(port());
@@ -155,7 +155,7 @@ TEST_F(Http, AClientThatGoesIsNoticedWithoutAWrite) {
   EXPECT_EQ(gone, 2);
 }
 
-TEST_F(Http, ASlowReaderIsCutOffOnceItsBufferIsFull) {
+TEST_P(Http, ASlowReaderIsCutOffOnceItsBufferIsFull) {
   ServerOptions options;
   options.http.max_unsent = 64 << 10;
   open(options);
@@ -172,7 +172,7 @@ TEST_F(Http, ASlowReaderIsCutOffOnceItsBufferIsFull) {
   EXPECT_EQ(other.answer().status, 200);
 }
 
-TEST_F(Http, AReaderThatStopsIsTimedOut) {
+TEST_P(Http, AReaderThatStopsIsTimedOut) {
   open(quick());
   Client slow(port(), 4096);
   slow.post("/v1/chat/completions", chat(R"("stream":true)"));
@@ -184,7 +184,7 @@ TEST_F(Http, AReaderThatStopsIsTimedOut) {
   generator_.wait_for_cancel(id);
 }
 
-TEST_F(Http, ConnectionsBeyondTheLimitAreClosed) {
+TEST_P(Http, ConnectionsBeyondTheLimitAreClosed) {
   ServerOptions options;
   options.http.max_connections = 2;
   open(options);
@@ -200,7 +200,7 @@ TEST_F(Http, ConnectionsBeyondTheLimitAreClosed) {
 }
 
 // Seeded damage to requests that are fine: whatever comes, nobody else is hurt, and what is answered is an answer.
-TEST_F(Http, DamagedRequestsDoNoHarm) {
+TEST_P(Http, DamagedRequestsDoNoHarm) {
   open();
   std::mt19937_64 random(7);
   const std::string body = R"({"content":"hi"})";
@@ -259,6 +259,8 @@ TEST(HttpServer, RefusesAddressesPortsAndCertificates) {
   missing.tls_key = "key.pem";
   EXPECT_NE(refusal(missing).find("--tls-cert cert.pem"), std::string::npos);
 }
+
+NIBBLE_ON_ONE_AND_THREE_THREADS(Http);
 
 }  // namespace
 }  // namespace nibble::serve
