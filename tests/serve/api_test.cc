@@ -164,6 +164,7 @@ TEST_P(Api, WrongFieldsAreNamed) {
   const Answer longer = post(port(), path, chat("", std::string(400, 'x') + " y"));
   EXPECT_EQ(longer.status, 400);
   EXPECT_EQ(longer.json()["error"]["code"], "context_length_exceeded");
+  EXPECT_NE(longer.json()["error"]["message"].get<std::string>().find("maximum context length"), std::string::npos);
 }
 
 TEST_P(Api, UnknownFieldsAreIgnored) {

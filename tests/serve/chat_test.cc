@@ -197,6 +197,16 @@ TEST_P(Chat, UsageCountsTokens) {
   EXPECT_EQ(usage["completion_tokens"], tokens.size());
   EXPECT_EQ(usage["prompt_tokens"], generator_.request(1).prompt.size());
   EXPECT_GT(usage["completion_tokens_details"]["reasoning_tokens"], 0);
+  Client again(port());
+  again.post("/v1/chat/completions", chat());
+  Output output;
+  output.tokens = tokens;
+  output.finish = FinishReason::kLength;
+  output.cached_tokens = 5;
+  generator_.give(generator_.wait_for_request(++requests_), output);
+  const TestJson found = again.answer().json()["usage"];
+  EXPECT_EQ(found["prompt_tokens_details"]["cached_tokens"], 5);
+  EXPECT_EQ(found["cached_tokens"], 5);  // where Moonshot's clients look
 }
 
 TEST_P(Chat, LogprobsAreThoseOfTheContent) {
