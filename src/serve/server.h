@@ -27,6 +27,7 @@ class Server {
   uint16_t port() const { return http_.port(); }
   std::string url() const;
   bool loopback() const { return http_.loopback(); }
+  int64_t connections() const { return http_.connections(); }  // from any thread
 
   // From here on requests are served. Once, from any thread; all must outlive run().
   void open(Generator& generator, const text::Tokenizer& tokenizer, int64_t context);

@@ -1,5 +1,7 @@
 // The socket side: what is no request is answered as such, what is late is ended, and answers come in order.
+#include <atomic>
 #include <random>
+#include <thread>
 
 #include "serve/scripted_server.h"
 
@@ -197,6 +199,60 @@ TEST_P(Http, ConnectionsBeyondTheLimitAreClosed) {
   EXPECT_TRUE(three.closed());
   one.get("/health");
   EXPECT_EQ(one.answer().status, 200);
+}
+
+// Four clients with twelve streams each, of which every fourth is left in the middle, and two who ask for other things
+// all the while: each stream has its own tokens, in their order. Nothing is computed, so this is what the thread
+// sanitizer is run on.
+TEST_P(Http, ManyAtOnceEachGetsItsOwn) {
+  constexpr int kClients = 4, kStreams = 12, kSteps = 30;
+  open();
+  std::atomic<bool> over = false;
+  std::vector<std::thread> threads, others;
+  for (int c = 0; c < kClients; ++c) {
+    threads.emplace_back([this, c] {
+      std::vector<Client> streams;
+      for (int i = 0; i < kStreams; ++i) {
+        const std::string seed = std::to_string(1000 + c * kStreams + i);
+        streams.emplace_back(port());
+        streams.back().post("/v1/chat/completions", chat(R"("stream":true,"seed":)" + seed));
+      }
+      for (int i = 0; i < kStreams; ++i) {
+        Client& stream = streams[static_cast<size_t>(i)];
+        EXPECT_EQ(stream.head().status, 200);
+        if (i % 4 == 3) {
+          stream.event();
+          stream.shut();
+          continue;
+        }
+        std::string want;
+        for (int step = 0; step < kSteps; ++step) want += std::to_string(1000 + c * kStreams + i) + ",";
+        EXPECT_EQ(gather(stream).content, want);
+      }
+    });
+  }
+  for (int i = 0; i < 2; ++i) {
+    others.emplace_back([&] {
+      while (!over) {
+        EXPECT_EQ(get(port(), "/metrics").status, 200);
+        EXPECT_EQ(post(port(), "/tokenize", R"({"prompt":"hi"})").status, 200);
+      }
+    });
+  }
+  constexpr size_t kAll = kClients * kStreams;
+  generator_.wait_for_request(kAll);
+  for (Engine::Id id = 1; id <= kAll; ++id) generator_.give(id, ids("<|close|>think<|sep|><|open|>response<|sep|>"));
+  for (int step = 0; step < kSteps; ++step) {
+    for (Engine::Id id = 1; id <= kAll; ++id) {
+      generator_.give(id, ids(std::to_string(generator_.request(id).sampling.seed.value()) + ","),
+                      step + 1 == kSteps ? FinishReason::kLength : FinishReason::kNone);
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  over = true;
+  for (std::thread& thread : others) thread.join();
+  stop();
+  EXPECT_EQ(server_->connections(), 0);
 }
 
 // Seeded damage to requests that are fine: whatever comes, nobody else is hurt, and what is answered is an answer.
