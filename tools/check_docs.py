@@ -10,7 +10,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "dependencies.md"
 GROUPS = {"build": "To build and test (`./demo`, `./check`)", "ci": "For `.ci/run` beside them",
-          "clients": "For `.ci/run all` beside those, with Node 20"}
+          "npm": "For `.ci/run`, where npm has not come from elsewhere"}
 
 
 def dependencies():

@@ -125,6 +125,8 @@ void add_counts(CLI::App& command, const std::shared_ptr<Options>& o) {
         "Rows a step may have (default 256)");
   count("--max-queue", "--max-queue", s.service.max_waiting, 0, 1'000'000,
         "Sequences that may wait; beyond that 429 (default 1,024)");
+  count("--http-threads", "--http-threads", s.http.threads, 1, 64,
+        "Threads that have connections (default: one for each four processors, 1 to 4)");
   count("--max-connections", "--max-connections", s.http.max_connections, 1, 1'000'000,
         "Connections; beyond that they are closed (default 4,096)");
   const auto bytes = [&](const char* flag, int64_t& to, const char* what) {
@@ -157,6 +159,7 @@ void add_serve(CLI::App& app) {
   const auto o = std::make_shared<Options>();
   add_model_options(*command, o->model, "bf16");
   serve::ServerOptions& s = o->server;
+  s.http.threads = serve::default_http_threads(std::thread::hardware_concurrency());
   command->add_option("--host", s.http.host, "Address to listen on")->capture_default_str();
   command->add_option("--port", s.http.port, "Port; 0: one that is free")->capture_default_str();
   command->add_option("--api-key", s.service.api_keys, "Key that callers must send; may be repeated")

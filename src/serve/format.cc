@@ -40,8 +40,8 @@ std::string lossy_text(const text::Tokenizer& tokenizer, std::span<const int32_t
 
 std::string usage_json(const Usage& u) {
   return fmt::format(
-      R"({{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},"prompt_tokens_details":{{"cached_tokens":{}}},"completion_tokens_details":{{"reasoning_tokens":{}}}}})",
-      u.prompt, u.completion, u.prompt + u.completion, u.cached, u.reasoning);
+      R"({{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},"cached_tokens":{},"prompt_tokens_details":{{"cached_tokens":{}}},"completion_tokens_details":{{"reasoning_tokens":{}}}}})",
+      u.prompt, u.completion, u.prompt + u.completion, u.cached, u.cached, u.reasoning);
 }
 
 }  // namespace nibble::serve

@@ -70,7 +70,7 @@ int64_t unix_time();
 // With replacement characters for what is not UTF-8.
 std::string token_text(const text::Tokenizer& tokenizer, int32_t id);
 std::string lossy_text(const text::Tokenizer& tokenizer, std::span<const int32_t> ids);
-// {"prompt_tokens": ...}
+// {"prompt_tokens": ...}; what was found in the cache stands there twice, as OpenAI and as Moonshot have it.
 std::string usage_json(const Usage& usage);
 
 }  // namespace nibble::serve

@@ -1,6 +1,6 @@
 // One request on its way through the engine: outputs in, an answer out, whole or as a stream.
 //
-// All calls are on the server's thread; the engine's outputs come over through an Inbox.
+// All calls are on the thread of its connection; the engine's outputs come over through that thread's Inbox.
 #pragma once
 
 #include <chrono>

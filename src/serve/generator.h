@@ -7,7 +7,7 @@
 
 namespace nibble::serve {
 
-// nibble::Engine, or a script in tests.
+// nibble::Engine, or a script in tests. Called from any thread.
 class Generator {
  public:
   virtual ~Generator() = default;

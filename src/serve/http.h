@@ -1,7 +1,8 @@
 // HTTP as the rest of the folder sees it: requests that have arrived whole, answers whole or in pieces.
 //
-// Everything here happens on the server's one thread, but for what is said to be callable from any. No name of the
-// HTTP library is in this header: only http_session.cc and http_server.cc know it.
+// A connection belongs to one of the server's threads for life, and everything here that is about it happens there, but
+// for what is said to be callable from any. No name of the HTTP library is in this header: only http_session.cc and
+// http_server.cc know it.
 #pragma once
 
 #include <chrono>
@@ -64,6 +65,7 @@ struct HttpOptions {
   std::string tls_cert, tls_key;  // PEM files; both, or neither for plain HTTP
   int64_t max_body = 64 << 20;
   int64_t max_head = 64 << 10;
+  int64_t threads = 1;             // that have connections
   int64_t max_connections = 4096;  // further ones are closed at once
   int64_t max_unsent = 1 << 20;    // bytes of a stream that may wait for a slow reader
   std::chrono::milliseconds head_timeout{10'000}, body_timeout{60'000}, idle_timeout{75'000}, write_timeout{60'000};

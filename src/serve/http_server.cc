@@ -8,7 +8,11 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <exception>
 #include <list>
+#include <mutex>
+#include <thread>
 
 #include "base/error.h"
 #include "serve/http_session.h"
@@ -20,7 +24,7 @@ namespace asio = boost::asio;
 using Tcp = asio::ip::tcp;
 using Error = boost::system::error_code;
 
-constexpr auto kSweep = std::chrono::milliseconds(200);
+constexpr auto kSweep = std::chrono::milliseconds(200), kLastSweeps = std::chrono::milliseconds(10);  // once it ends
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);  // when there are no descriptors left
 constexpr int kWorkers = 2;
 
@@ -60,11 +64,56 @@ void raise_descriptor_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// A thread's share: its connections, and what ends them when they take too long.
+struct Loop {
+  explicit Loop(const HttpOptions& options) : host{.options = options}, sweeper(context) {}
+
+  // Stops by itself once the last connection of a closed server is gone.
+  void sweep() {
+    sweeper.expires_after(host.closing ? kLastSweeps : kSweep);
+    sweeper.async_wait([this](Error stopped) {
+      if (stopped) return;
+      const auto now = Clock::now();
+      for_each_connection([now](Connection& connection) { connection.sweep(now); });
+      if (host.closing && (host.open == 0 || now > last_moment)) return context.stop();
+      sweep();
+    });
+  }
+
+  void close(Clock::time_point last) {
+    host.closing = true;
+    last_moment = last;
+    for_each_connection([](Connection& connection) { connection.shut(); });
+    sweep();  // instead of the one that waits
+  }
+
+  // Also where what is done to one ends others.
+  template <class Call>
+  void for_each_connection(Call call) {
+    const std::vector<Connection*> all(host.connections.begin(), host.connections.end());
+    for (Connection* connection : all) {
+      if (host.connections.count(connection) > 0) call(*connection);
+    }
+  }
+
+  Host host;
+  asio::io_context context{1};
+  asio::steady_timer sweeper;
+  Clock::time_point last_moment;
+};
+
+std::vector<std::unique_ptr<Loop>> make_loops(const HttpOptions& options) {
+  std::vector<std::unique_ptr<Loop>> loops;
+  for (int64_t i = 0; i < options.threads; ++i) loops.push_back(std::make_unique<Loop>(options));
+  return loops;
+}
+
 }  // namespace
 
+int64_t default_http_threads(int64_t processors) { return std::clamp<int64_t>(processors / 4, 1, 4); }
+
 struct HttpServer::Impl {
-  Impl(const HttpOptions& o, HttpHandler& handler)
-      : options(o), host{options, handler, {}, false}, acceptor(context), sweeper(context), pause(context) {
+  explicit Impl(const HttpOptions& o) : options(o), loops(make_loops(options)) {
     if (options.tls_cert.empty() != options.tls_key.empty()) {
       throw Refusal({.what = options.tls_cert.empty() ? "--tls-key" : "--tls-cert",
                      .seen = "one without the other",
@@ -72,7 +121,7 @@ struct HttpServer::Impl {
                      .fix = "give both --tls-cert and --tls-key, or neither"});
     }
     if (!options.tls_cert.empty()) load_certificate(tls.emplace(asio::ssl::context::tls_server), options);
-    const Tcp::endpoint endpoint = resolve(context, options);
+    const Tcp::endpoint endpoint = resolve(first(), options);
     Error error;
     acceptor.open(endpoint.protocol(), error);
     if (!error) acceptor.set_option(Tcp::acceptor::reuse_address(true), error);
@@ -89,38 +138,41 @@ struct HttpServer::Impl {
     loopback = acceptor.local_endpoint().address().is_loopback();
   }
 
+  asio::io_context& first() { return loops.front()->context; }
+
+  int64_t connections() const {
+    int64_t sum = 0;
+    for (const auto& loop : loops) sum += loop->host.open;
+    return sum;
+  }
+
   void accept() {
-    acceptor.async_accept([this](Error error, Tcp::socket socket) {
+    Loop& loop = **std::min_element(loops.begin(), loops.end(),
+                                    [](const auto& a, const auto& b) { return a->host.open < b->host.open; });
+    acceptor.async_accept(loop.context, [this, &loop](Error error, Tcp::socket socket) {
       if (!acceptor.is_open()) return;
       if (error) {
         pause.expires_after(kAcceptPause);
         return pause.async_wait([this](Error stopped) { stopped ? void() : accept(); });
       }
-      if (static_cast<int64_t>(host.connections.size()) < options.max_connections) {
-        tls ? serve_tls(std::move(socket), *tls, host) : serve_plain(std::move(socket), host);
+      if (connections() < options.max_connections) {
+        ++loop.host.open;
+        asio::post(loop.context, [this, &loop, socket = std::move(socket)]() mutable {
+          tls ? serve_tls(std::move(socket), *tls, loop.host) : serve_plain(std::move(socket), loop.host);
+        });
       }
       accept();
     });
   }
 
-  // Ends what takes too long; stops by itself once the last connection of a closed server is gone.
-  void sweep() {
-    sweeper.expires_after(kSweep);
-    sweeper.async_wait([this](Error stopped) {
-      if (stopped) return;
-      const auto now = Clock::now();
-      for_each_connection([now](Connection& connection) { connection.sweep(now); });
-      if (host.closing && (host.connections.empty() || now > last_moment)) return context.stop();
-      sweep();
-    });
-  }
-
-  // Also where what is done to one ends others.
-  template <class Call>
-  void for_each_connection(Call call) {
-    const std::vector<Connection*> all(host.connections.begin(), host.connections.end());
-    for (Connection* connection : all) {
-      if (host.connections.count(connection) > 0) call(*connection);
+  // The first failure of a thread ends all of them.
+  void run(Loop& loop) {
+    try {
+      loop.context.run();
+    } catch (...) {
+      const std::lock_guard lock(failing);
+      if (!failure) failure = std::current_exception();
+      for (const auto& each : loops) each->context.stop();
     }
   }
 
@@ -147,60 +199,72 @@ struct HttpServer::Impl {
   }
 
   HttpOptions options;
-  Host host;
-  asio::io_context context{1};
-  Tcp::acceptor acceptor;
-  asio::steady_timer sweeper, pause;
+  std::vector<std::unique_ptr<Loop>> loops;  // at least one
+  Tcp::acceptor acceptor{first()};
+  asio::steady_timer pause{first()};
   std::optional<asio::ssl::context> tls;
   uint16_t port = 0;
   bool loopback = false;
-  Clock::time_point last_moment;
   std::list<Repeated> repeated;
   std::optional<asio::signal_set> signals;
   std::function<void()> on_signal;
+  std::mutex failing;
+  std::exception_ptr failure;
   asio::thread_pool workers{kWorkers};
 };
 
-HttpServer::HttpServer(const HttpOptions& options, HttpHandler& handler)
-    : impl_(std::make_unique<Impl>(options, handler)) {}
+HttpServer::HttpServer(const HttpOptions& options) : impl_(std::make_unique<Impl>(options)) {}
 HttpServer::~HttpServer() {
   impl_->workers.join();
-  impl_->for_each_connection(
-      [](Connection& connection) { connection.abort(); });  // what they hold of us goes before us
+  for (const auto& loop : impl_->loops) {
+    loop->for_each_connection(
+        [](Connection& connection) { connection.abort(); });  // what they hold of us goes before us
+  }
 }
 
 uint16_t HttpServer::port() const { return impl_->port; }
 bool HttpServer::loopback() const { return impl_->loopback; }
-int64_t HttpServer::connections() const { return static_cast<int64_t>(impl_->host.connections.size()); }
+int64_t HttpServer::connections() const { return impl_->connections(); }
 
-void HttpServer::run() {
+void HttpServer::run(const std::vector<HttpHandler*>& handlers) {
+  for (size_t i = 0; i < impl_->loops.size(); ++i) {
+    impl_->loops[i]->host.handler = handlers.at(i);
+    impl_->loops[i]->sweep();
+  }
   impl_->accept();
-  impl_->sweep();
   for (Impl::Repeated& r : impl_->repeated) r.wait();
-  impl_->context.run();
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < impl_->loops.size(); ++i) threads.emplace_back([this, i] { impl_->run(*impl_->loops[i]); });
+  impl_->run(*impl_->loops.front());
+  for (std::thread& thread : threads) thread.join();
   impl_->workers.join();  // what they still do is for nobody, but may look at what our owner has
+  if (impl_->failure) std::rethrow_exception(impl_->failure);
 }
 
-void HttpServer::post(std::function<void()> task) { asio::post(impl_->context, std::move(task)); }
+void HttpServer::post(size_t thread, std::function<void()> task) {
+  asio::post(impl_->loops.at(thread)->context, std::move(task));
+}
 void HttpServer::background(std::function<void()> task) { asio::post(impl_->workers, std::move(task)); }
 
 void HttpServer::every(std::chrono::milliseconds interval, std::function<void()> task) {
-  impl_->repeated.push_back({asio::steady_timer(impl_->context), interval, std::move(task)});
+  impl_->repeated.push_back({asio::steady_timer(impl_->first()), interval, std::move(task)});
 }
 
 void HttpServer::on_signal(std::function<void()> task) {
   impl_->on_signal = std::move(task);
-  impl_->signals.emplace(impl_->context, SIGTERM, SIGINT);
+  impl_->signals.emplace(impl_->first(), SIGTERM, SIGINT);
   impl_->wait_for_signal();
 }
 
 void HttpServer::close(std::chrono::milliseconds patience) {
-  if (impl_->host.closing) return;
-  impl_->host.closing = true;
-  impl_->last_moment = Clock::now() + patience;
-  Error ignored;
-  impl_->acceptor.close(ignored);
-  impl_->for_each_connection([](Connection& connection) { connection.shut(); });
+  post(0, [this, patience] {
+    if (!impl_->acceptor.is_open()) return;
+    Error ignored;
+    impl_->acceptor.close(ignored);
+    // Behind the sockets that have been handed over.
+    const auto last = Clock::now() + patience;
+    for (const auto& loop : impl_->loops) asio::post(loop->context, [&loop = *loop, last] { loop.close(last); });
+  });
 }
 
 }  // namespace nibble::serve

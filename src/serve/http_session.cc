@@ -42,10 +42,14 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     buffer_.max_size(static_cast<size_t>(host_.options.max_head) + kReadSize);
     Error ignored;
     socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+    socket().non_blocking(true, ignored);  // for write_gathered()
     const auto peer = socket().remote_endpoint(ignored);
     client_ = ignored ? "?" : fmt::format("{}:{}", peer.address().to_string(), peer.port());
   }
-  ~Session() override { host_.connections.erase(this); }
+  ~Session() override {
+    host_.connections.erase(this);
+    --host_.open;
+  }
 
   void start() {
     deadline_ = Clock::now() + host_.options.head_timeout;
@@ -141,7 +145,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     request_.path = target.substr(0, target.find('?'));
     request_.client = client_;
     for (const auto& field : message) request_.headers.emplace_back(lower_case(field.name_string()), field.value());
-    if (std::optional<HttpResponse> refusal = host_.handler.check(request_)) {
+    if (std::optional<HttpResponse> refusal = host_.handler->check(request_)) {
       if (!parser_->is_done()) keep_alive_ = false;  // its body is not read
       return answer(std::move(*refusal));
     }
@@ -160,7 +164,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     phase_ = Phase::kAnswer;
     parser_.reset();
     current_ = std::make_shared<Reply>(this->shared_from_this());
-    host_.handler.handle(std::move(request_), current_);
+    host_.handler->handle(std::move(request_), current_);
     if (current_) watch();
   }
 
@@ -180,7 +184,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   void refuse(int status, std::string_view message) {
     keep_alive_ = false;
-    answer(host_.handler.malformed(status, message, client_));
+    answer(host_.handler->malformed(status, message, client_));
   }
 
   void answer(HttpResponse response) {
@@ -201,10 +205,17 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   void write_gathered() {
-    writing_ = true;
     sending_.clear();
     sending_.swap(gathering_);
     sent_ = 0;
+    if constexpr (!std::is_same_v<Stream, TlsStream>) {
+      // Nearly always the socket takes all of it at once, and no turn of the event loop is needed to say so. Whatever
+      // else is wrong comes up again below.
+      Error error;
+      sent_ = stream_.write_some(asio::buffer(sending_), error);
+      if (sent_ == sending_.size()) return answered_ ? answer_is_out() : void();
+    }
+    writing_ = true;
     write_some();
   }
 

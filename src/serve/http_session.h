@@ -4,6 +4,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl.hpp>
 
+#include <atomic>
 #include <memory>
 #include <unordered_set>
 #include <utility>
@@ -22,15 +23,17 @@ class Connection {
   virtual void abort() = 0;                       // closes now
 };
 
-// What all connections of a server share.
+// What all connections of a thread share.
 struct Host {
   const HttpOptions& options;
-  HttpHandler& handler;
+  HttpHandler* handler = nullptr;
   std::unordered_set<Connection*> connections;
   bool closing = false;
+  std::atomic<int64_t> open = 0;  // connections, and sockets on their way here; other threads look at it
 };
 
-// Takes over an accepted socket; lives as long as it has something to do.
+// Takes over an accepted socket, which host.open counts already; lives as long as it has something to do. On the thread
+// of `host`.
 void serve_plain(boost::asio::ip::tcp::socket socket, Host& host);
 void serve_tls(boost::asio::ip::tcp::socket socket, boost::asio::ssl::context& context, Host& host);
 

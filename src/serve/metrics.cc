@@ -7,6 +7,7 @@
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
+#include <mutex>
 #include <vector>
 
 namespace nibble::serve {
@@ -43,6 +44,7 @@ struct Metrics::Impl {
 
   prometheus::Registry registry;
   prometheus::Labels labels;
+  std::mutex reading;  // the engine's counts are raised by one reader at a time
   prometheus::Gauge& running = gauge("vllm:num_requests_running", "Sequences that take part in steps.");
   prometheus::Gauge& waiting = gauge("vllm:num_requests_waiting", "Sequences that wait for their turn.");
   prometheus::Gauge& cache = gauge("vllm:kv_cache_usage_perc", "Share of the cache's pages in use, 0 to 1.");
@@ -98,6 +100,7 @@ void Metrics::finished(const Finished& f) {
 
 std::string Metrics::text(const EngineStats& s, int64_t connections) {
   const auto set = [](prometheus::Gauge& gauge, int64_t value) { gauge.Set(static_cast<double>(value)); };
+  const std::lock_guard lock(impl_->reading);
   set(impl_->running, s.running);
   set(impl_->waiting, s.waiting);
   set(impl_->steps, s.steps);

@@ -9,6 +9,7 @@
 
 namespace nibble::serve {
 
+// Every call is from any thread.
 class Metrics {
  public:
   explicit Metrics(const std::string& model_name);

@@ -155,8 +155,9 @@ void check_length(const std::vector<int32_t>& prompt, const Knowledge& knows, co
   if (size == 0) throw RequestError(invalid("the prompt has no tokens; an answer continues something", param));
   if (size < knows.context) return;
   throw RequestError(invalid(
-      fmt::format("the prompt has {} tokens; with one token of an answer it may have at most the context of {} tokens",
-                  size, knows.context),
+      fmt::format(
+          "the maximum context length is {} tokens; the prompt has {}, and an answer needs room for one at least",
+          knows.context, size),
       param, "context_length_exceeded"));
 }
 

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "serve/http_server.h"
 #include "serve/service.h"
@@ -24,21 +27,28 @@ class Server {
   uint16_t port() const { return http_.port(); }
   std::string url() const;
   bool loopback() const { return http_.loopback(); }
+  int64_t connections() const { return http_.connections(); }  // from any thread
 
-  // From here on requests are served. From any thread; all must outlive run().
+  // From here on requests are served. Once, from any thread; all must outlive run().
   void open(Generator& generator, const text::Tokenizer& tokenizer, int64_t context);
-  // On the calling thread, until it has been stopped and every answer is out.
+  // On the calling thread, and further ones where http.threads says so, until it has been stopped and every answer is
+  // out.
   void run();
   // From any thread. The first call lets answers in progress end, for a while, and refuses new requests; the second
   // ends them at once. Each client gets a reason.
   void stop();
 
  private:
+  // On the first thread.
+  void tick();
   void stop_here();
+  void end_all();
 
   ServerOptions options_;
   HttpServer http_;
-  Service service_;
+  Service::Common common_;
+  std::vector<std::unique_ptr<Service>> services_;  // one a thread
+  std::optional<Model> model_;
   bool stopping_ = false;
   std::chrono::steady_clock::time_point drain_deadline_;
 };

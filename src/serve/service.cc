@@ -16,7 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using text::json_quoted;
 
-constexpr size_t kInline = 32 << 10;  // bytes of a body that the server's own thread reads without holding others up
+constexpr size_t kInline = 32 << 10;  // bytes of a body that are read at once, without holding other connections up
 
 // What a client may call its request: printable, and short enough to log.
 std::string request_id(const HttpRequest& head) {
@@ -81,28 +81,14 @@ const Service::Route* Service::find(std::string_view path) {
   return nullptr;
 }
 
-Service::Service(ServiceOptions options, Host host, Log log)
-    : options_(std::move(options)),
-      host_(std::move(host)),
-      log_(std::move(log)),
-      metrics_(options_.model_names.front()),
-      inbox_(std::make_shared<Inbox>(host_.post)) {}
+Service::Common::Common(ServiceOptions o, Log l)
+    : options(std::move(o)),
+      log(std::move(l)),
+      metrics(options.model_names.front()),
+      admission(options.max_sequences, options.max_waiting) {}
 
-void Service::open(Generator& generator, const text::Tokenizer& tokenizer, int64_t context) {
-  generator_ = &generator;
-  knows_.emplace(Knowledge{.tokenizer = tokenizer,
-                           .context = context,
-                           .model_names = options_.model_names,
-                           .render = options_.render,
-                           .sampling = options_.sampling,
-                           .max_tokens = options_.max_tokens});
-}
-
-void Service::drain(std::function<void()> drained) {
-  draining_ = true;
-  drained_ = std::move(drained);
-  if (in_flight() == 0) std::exchange(drained_, nullptr)();
-}
+Service::Service(Common& common, Host host)
+    : common_(common), host_(std::move(host)), inbox_(std::make_shared<Inbox>(host_.post)) {}
 
 void Service::end_all() {
   const auto all = active_;
@@ -112,7 +98,6 @@ void Service::end_all() {
 void Service::close() {
   inbox_->close();
   active_.clear();
-  generator_ = nullptr;
 }
 
 void Service::tick() {
@@ -176,8 +161,8 @@ std::optional<HttpResponse> Service::check(const HttpRequest& head) {
                    .code = "invalid_api_key"});
   }
   if (route->needs == Needs::kModel) {
-    if (draining_) return refuse(unavailable("the server is shutting down", "draining"));
-    if (!generator_) return refuse(unavailable("the model is being loaded", "loading"));
+    if (common_.admission.draining()) return refuse(unavailable("the server is shutting down", "draining"));
+    if (!common_.model) return refuse(unavailable("the model is being loaded", "loading"));
   }
   if (route->method == "POST") {
     const std::string_view origin = head.header("origin");
@@ -231,7 +216,7 @@ void Service::respond(const ExchangePtr& exchange, const ApiError& error) {
 
 void Service::log(const HttpRequest& head, const std::string& id, Clock::time_point started,
                   const Outcome& outcome) const {
-  if (!log_) return;
+  if (!common_.log) return;
   const double ms = std::chrono::duration<double, std::milli>(Clock::now() - started).count();
   std::string line = fmt::format(R"({{"time":{},"client":{},"id":{},"method":{},"path":{},"status":{},"ms":{:.3f})",
                                  unix_time(), json_quoted(head.client), json_quoted(id), json_quoted(head.method),
@@ -241,26 +226,19 @@ void Service::log(const HttpRequest& head, const std::string& id, Clock::time_po
                         outcome.usage.cached, outcome.usage.completion);
   }
   if (!outcome.finish.empty()) line += R"(,"end":)" + json_quoted(outcome.finish);
-  log_(line + "}");
+  common_.log(line + "}");
 }
 
 // Generation.
 
-std::optional<ApiError> Service::admission(int64_t choices) const {
-  if (draining_) return unavailable("the server is shutting down", "draining");
-  if (!generator_) return unavailable("the model is being loaded", "loading");
-  const int64_t most = options_.max_sequences + options_.max_waiting;
-  if (choices > most)
-    return invalid(fmt::format("the request is for {} answers; at most {} can wait", choices, most), "n");
-  if (sequences_ + choices <= most) return {};
-  return ApiError{.status = 429,
-                  .type = "rate_limit_error",
-                  .message = fmt::format("{} sequences are in the queue, which is full", sequences_),
-                  .code = "queue_full",
-                  .retry_after = 1};
+bool Service::admitted(const ExchangePtr& exchange, const std::optional<ApiError>& refusal) {
+  if (!refusal) return true;
+  if (refusal->status == 429) common_.metrics.rejected();
+  respond(exchange, *refusal);
+  return false;
 }
 
-// What `work` returns runs on the server's thread; `work` itself on a worker where it may take long.
+// What `work` returns runs on the service's thread; `work` itself on a worker where it may take long.
 void Service::read(const ExchangePtr& exchange, std::function<std::function<void()>(const Json&)> work) {
   const auto result = [this, exchange, work = std::move(work)]() -> std::function<void()> {
     try {
@@ -281,18 +259,16 @@ void Service::read(const ExchangePtr& exchange, std::function<std::function<void
 
 void Service::reply_with(const ExchangePtr& exchange, std::string (*work)(const Json&, const Knowledge&)) {
   read(exchange, [this, exchange, work](const Json& json) -> std::function<void()> {
-    return
-        [this, exchange, body = work(json, *knows_)] { respond(exchange, HttpResponse{.body = body, .headers = {}}); };
+    return [this, exchange, body = work(json, model().knows)] {
+      respond(exchange, HttpResponse{.body = body, .headers = {}});
+    };
   });
 }
 
 void Service::generate(const ExchangePtr& exchange, Prepared (*prepare)(const Json&, const Knowledge&)) {
-  if (const auto refusal = admission(1)) {  // before the work of reading
-    if (refusal->status == 429) metrics_.rejected();
-    return respond(exchange, *refusal);
-  }
+  if (!admitted(exchange, common_.admission.refusal(1))) return;  // before the work of reading
   read(exchange, [this, exchange, prepare](const Json& json) -> std::function<void()> {
-    return [this, exchange, prepared = std::make_shared<Prepared>(prepare(json, *knows_))] {
+    return [this, exchange, prepared = std::make_shared<Prepared>(prepare(json, model().knows))] {
       start(exchange, std::move(*prepared));
     };
   });
@@ -304,22 +280,19 @@ void Service::start(const ExchangePtr& exchange, Prepared prepared) {
     choices += request.choices;
     if (options_.request_timeout.count() > 0) request.deadline = Clock::now() + options_.request_timeout;
   }
-  if (const auto refusal = admission(choices)) {
-    if (refusal->status == 429) metrics_.rejected();
-    return respond(exchange, *refusal);
-  }
+  if (!admitted(exchange, common_.admission.enter(choices))) return;
   const auto generation = std::make_shared<Generation>(
-      std::move(prepared), knows_->tokenizer, *generator_, metrics_, exchange->reply, exchange->headers,
-      dialect_of(exchange->request.path),
+      std::move(prepared), model().knows.tokenizer, model().generator, common_.metrics, exchange->reply,
+      exchange->headers, dialect_of(exchange->request.path),
       [this, exchange](Generation& g, const Outcome& outcome) { ended(g, exchange, outcome); });
-  sequences_ += choices;
   const auto submitted = [this, exchange, generation, choices](const std::optional<ApiError>& refusal) {
     if (refusal) {
-      sequences_ -= choices;
-      return respond(exchange, *refusal);
+      respond(exchange, *refusal);
+      return common_.admission.leave(choices);
     }
     active_.insert(generation);
     generation->begin();
+    if (common_.ending) generation->fail(unavailable("the server is shutting down", "draining"));
   };
   const auto submit = [generation, inbox = inbox_]() -> std::optional<ApiError> {
     try {
@@ -337,23 +310,21 @@ void Service::start(const ExchangePtr& exchange, Prepared prepared) {
   });
 }
 
-// `work` on a worker, and what it returns on the server's thread.
+// `work` on a worker, and what it returns on the service's thread.
 void Service::in_background(std::function<std::function<void()>()> work) {
-  ++preparing_;
+  common_.admission.enter_work();
   host_.background([this, work = std::move(work)] {
     host_.post([this, then = work()] {
-      --preparing_;
       then();
-      if (drained_ && in_flight() == 0) std::exchange(drained_, nullptr)();
+      common_.admission.leave_work();
     });
   });
 }
 
 void Service::ended(Generation& generation, const ExchangePtr& exchange, const Outcome& outcome) {
   log(exchange->request, exchange->id, exchange->started, outcome);
-  sequences_ -= generation.choices();
   active_.erase(generation.shared_from_this());
-  if (drained_ && in_flight() == 0) std::exchange(drained_, nullptr)();
+  common_.admission.leave(generation.choices());
 }
 
 void Service::chat(const ExchangePtr& exchange) { generate(exchange, prepare_chat); }
@@ -365,11 +336,11 @@ void Service::count_tokens(const ExchangePtr& exchange) { reply_with(exchange, s
 // The rest.
 
 void Service::health(const ExchangePtr& exchange) {
-  const bool ready = generator_ && !draining_;
-  const bool alive = without_version(exchange->request.path) != "/ready" && (ready || draining_);
+  const bool draining = common_.admission.draining(), ready = common_.model && !draining;
+  const bool alive = without_version(exchange->request.path) != "/ready" && (ready || draining);
   if (ready || alive) return respond(exchange, HttpResponse{.body = R"({"status":"ok"})", .headers = {}});
-  respond(exchange, draining_ ? unavailable("the server is shutting down", "draining")
-                              : unavailable("the model is being loaded", "loading"));
+  respond(exchange, draining ? unavailable("the server is shutting down", "draining")
+                             : unavailable("the model is being loaded", "loading"));
 }
 
 void Service::version(const ExchangePtr& exchange) {
@@ -380,7 +351,7 @@ void Service::models(const ExchangePtr& exchange) {
   const auto entry = [&](const std::string& name) {
     return fmt::format(
         R"({{"id":{0},"object":"model","created":{1},"owned_by":"nibble","root":{0},"parent":null,"max_model_len":{2},"context_length":{2},"permission":[],"meta":{{"n_ctx_train":{2},"n_vocab":{3}}}}})",
-        json_quoted(name), created_, knows_->context, knows_->tokenizer.vocab_size());
+        json_quoted(name), common_.created, model().knows.context, model().knows.tokenizer.vocab_size());
   };
   const std::string_view path = without_version(exchange->request.path);
   constexpr std::string_view kPrefix = "/models/";
@@ -400,9 +371,10 @@ void Service::models(const ExchangePtr& exchange) {
 }
 
 void Service::metrics(const ExchangePtr& exchange) {
-  const EngineStats stats = generator_ ? generator_->stats() : EngineStats{};
+  const Model* model = common_.model;
+  const EngineStats stats = model ? model->generator.stats() : EngineStats{};
   respond(exchange, HttpResponse{.content_type = "text/plain; version=0.0.4; charset=utf-8",
-                                 .body = metrics_.text(stats, host_.connections()),
+                                 .body = common_.metrics.text(stats, host_.connections()),
                                  .headers = {}});
 }
 

@@ -1,6 +1,10 @@
 // The API: which path does what, who may call it, how many at once, and what is written down about it.
+//
+// Each of the server's threads has a Service of its own, for the requests of its connections; Common is what they
+// share.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -10,6 +14,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "serve/admission.h"
 #include "serve/generation.h"
 #include "serve/http.h"
 #include "serve/metrics.h"
@@ -31,34 +36,45 @@ struct ServiceOptions {
   int64_t max_tokens = 0;
 };
 
+// What makes answers, once it is loaded.
+struct Model {
+  Generator& generator;
+  Knowledge knows;
+};
+
 class Service final : public HttpHandler {
  public:
-  // What the service needs of its server.
-  struct Host {
-    Inbox::Post post;                                       // to the server's thread
-    std::function<void(std::function<void()>)> background;  // to a worker
-    std::function<int64_t()> connections;
+  using Log = std::function<void(const std::string& line)>;  // one JSON object a request; called from any thread
+  // Used from any thread.
+  struct Common {
+    Common(ServiceOptions o, Log l);
+    const ServiceOptions options;
+    const Log log;
+    const int64_t created = unix_time();
+    Metrics metrics;
+    Admission admission;
+    std::atomic<const Model*> model = nullptr;  // until then, requests for it are told that it is being loaded
+    std::atomic<bool> ending = false;           // what begins now is ended at once
   };
-  using Log = std::function<void(const std::string& line)>;  // one JSON object a request
+  // What a service needs of its server.
+  struct Host {
+    Inbox::Post post;                                       // to the service's thread
+    std::function<void(std::function<void()>)> background;  // to a worker
+    std::function<int64_t()> connections;                   // of all threads
+  };
 
-  Service(ServiceOptions options, Host host, Log log);
+  // `common` must outlive it.
+  Service(Common& common, Host host);
 
-  // On the server's thread from here on. Until open(), requests for the model are told that it is being loaded.
-  // Both must outlive the service, or its close().
-  void open(Generator& generator, const text::Tokenizer& tokenizer, int64_t context);
-  // New requests are refused; `drained` is called once none is left.
-  void drain(std::function<void()> drained);
-  // Ends what is left, each with an error that says so.
+  // On the service's thread from here on. Ends what is left, each with an error that says so.
   void end_all();
-  // Forgets generator and tokenizer; nothing may be in progress.
+  // The engine is not listened to any more; nothing may be in progress.
   void close();
   void tick();  // now and then: comments on silent streams
 
   std::optional<HttpResponse> check(const HttpRequest& head) override;
   void handle(HttpRequest request, std::shared_ptr<HttpReply> reply) override;
   HttpResponse malformed(int status, std::string_view message, std::string_view client) override;
-
-  int64_t in_flight() const { return static_cast<int64_t>(active_.size()) + preparing_; }
 
  private:
   struct Route;
@@ -69,7 +85,9 @@ class Service final : public HttpHandler {
 
   bool authorised(const HttpRequest& head) const;
   bool may_come_from(std::string_view origin, std::string_view host) const;
-  std::optional<ApiError> admission(int64_t choices) const;
+  const Model& model() const { return *common_.model; }  // where check() has let a request pass
+  // False where it has been refused, and answered.
+  bool admitted(const ExchangePtr& exchange, const std::optional<ApiError>& refusal);
   void respond(const ExchangePtr& exchange, HttpResponse response);
   void respond(const ExchangePtr& exchange, const ApiError& error);
   void log(const HttpRequest& head, const std::string& id, std::chrono::steady_clock::time_point started,
@@ -95,20 +113,11 @@ class Service final : public HttpHandler {
   void start(const ExchangePtr& exchange, Prepared prepared);
   void ended(Generation& generation, const ExchangePtr& exchange, const Outcome& outcome);
 
-  ServiceOptions options_;
+  Common& common_;
+  const ServiceOptions& options_ = common_.options;
   Host host_;
-  Log log_;
-  Metrics metrics_;
   std::shared_ptr<Inbox> inbox_;
-  int64_t created_ = unix_time();
-
-  Generator* generator_ = nullptr;
-  std::optional<Knowledge> knows_;
   std::unordered_set<std::shared_ptr<Generation>> active_;
-  int64_t preparing_ = 0;  // on workers
-  int64_t sequences_ = 0;  // of active_
-  bool draining_ = false;
-  std::function<void()> drained_;
 };
 
 }  // namespace nibble::serve

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "cli/terminal_session.h"
+#include "serve/client.h"
 
 namespace nibble::cli {
 namespace {
@@ -38,6 +39,7 @@ class Serving {
     url = line.substr(at, line.find(' ', at) - at);
   }
   ~Serving() { stop(); }
+  void tell(int signal) const { ::kill(pid_, signal); }
   // The exit code.
   int stop(int signal = SIGTERM) {
     if (pid_ < 0) return -1;
@@ -78,6 +80,43 @@ TEST(Serve, TakesADirectoryForSuspendedRequests) {
   std::filesystem::remove(directory);
 }
 
+// Whoever has been let in learns how it ended: an answer with its finish_reason, or an error that says why there is
+// none.
+TEST(Serve, TermUnderLoadLosesNoAnswer) {
+  constexpr int kRequests = 32;  // twice as many as take part in steps at once
+  Serving server({"--http-threads", "3"});
+  const auto port = static_cast<uint16_t>(std::stoi(server.url.substr(server.url.rfind(':') + 1)));
+  std::vector<serve::Client> clients;
+  for (int i = 0; i < kRequests; ++i) {
+    clients.emplace_back(port);
+    clients.back().post("/v1/chat/completions", serve::TestJson{{"messages", {{{"role", "user"}, {"content", "hi!"}}}},
+                                                                {"max_tokens", 60},
+                                                                {"ignore_eos", true},
+                                                                {"stream", i % 2 == 0}}
+                                                    .dump());
+  }
+  for (int i = 0; i < kRequests; i += 2) ASSERT_EQ(clients[static_cast<size_t>(i)].head().status, 200);
+  server.tell(SIGTERM);
+  for (int i = 0; i < kRequests; ++i) {
+    serve::Client& client = clients[static_cast<size_t>(i)];
+    if (i % 2 == 0) {  // all of these were let in
+      const serve::Gathered got = serve::gather(client);
+      EXPECT_TRUE(got.done) << i;
+      EXPECT_EQ(got.finish_reason, "length") << i << got.error;
+      EXPECT_EQ(got.error, "") << i;
+      continue;
+    }
+    const serve::Answer answer = client.answer();
+    if (answer.status == 200) {
+      EXPECT_EQ(answer.json()["choices"][0]["finish_reason"], "length") << i;
+    } else {
+      EXPECT_EQ(answer.status, 503) << i;
+      EXPECT_EQ(answer.json()["error"]["code"], "draining") << i;
+    }
+  }
+  EXPECT_EQ(server.stop(), 0);
+}
+
 TEST(Serve, Refusals) {
   const auto refused = [](const Arguments& more, const std::string& part) {
     Arguments arguments = {"serve", "-m", model()};
@@ -90,6 +129,8 @@ TEST(Serve, Refusals) {
   refused({"--suspend-dir", "/no/such"}, "--suspend-dir /no/such");
   refused({"--suspend-dir", "/dev/null"}, "Not a directory");
   refused({"--max-num-seqs", "0"}, "from 1 to 4096");
+  refused({"--http-threads", "0"}, "from 1 to 64");
+  refused({"--http-threads", "two"}, "--http-threads");
   refused({"--tls-cert", "x.pem"}, "one without the other");
   refused({"--api-key-file", "/dev/null"}, "no key");
   refused({"--port", "70000"}, "--port");

@@ -145,7 +145,13 @@ test('on a phone nothing is wider than the screen', async () => {
   const { page, faults, close } = await showing(kSample + '\n\n' + 'x'.repeat(500), phone);
   assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true);
   for (const id of ['send', 'input', 'open-settings', 'tab-status']) assert.equal(await page.locator('#' + id).isVisible(), true, id);
+  const tops = await page.locator('header button').evaluateAll((all) => all.map((b) => b.getBoundingClientRect().top));
+  assert.equal(new Set(tops).size, 1, 'one row of buttons');
+  await page.locator('#messages').evaluate((m) => { m.scrollTop = 0; });
   await picture(page, 'phone');
+  await page.keyboard.press('Alt+P');
+  assert.equal(await page.locator('#settings').evaluate((d) => d.scrollHeight <= d.clientHeight), true, 'all parameters in sight');
+  await picture(page, 'parameters');
   await close();
   assert.deepEqual(faults, []);
 });
@@ -153,14 +159,23 @@ test('on a phone nothing is wider than the screen', async () => {
 test('the status view draws what the server does', async () => {
   const { page, faults, close } = await open();
   await set(page, { temperature: 0 });
+  await page.locator('#tab-status').click();
+  await page.getByText('The last two minutes').waitFor();
+  await page.waitForFunction(() => document.querySelectorAll('figcaption b')[2].textContent === '0.0');  // idle for a second
+  // The curve of generated tokens, blue, in the upper quarter of its plot.
+  const risen = () => {
+    const canvas = document.querySelectorAll('canvas')[2];
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, Math.floor(canvas.height / 4));
+    for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 100 && data[i + 2] - data[i] > 80) return true;
+    return false;
+  };
+  assert.equal(await page.evaluate(risen), false);
+  await page.locator('#tab-chat').click();
   await ask(page, 'hi!');
   await page.locator('.retry').waitFor();
   await page.locator('#tab-status').click();
-  await page.getByText('The last two minutes').waitFor();
-  await page.waitForFunction(() => /[1-9]/.test(document.querySelector('#figures').innerText));
-  const drawn = () => page.locator('canvas').first().evaluate((c) => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some((x) => x > 0));
-  assert.equal(await drawn(), true);
-  await page.waitForFunction(() => document.querySelectorAll('figcaption b')[2].textContent !== '-');
+  await page.waitForFunction(risen);
+  assert.match(await page.locator('#figures').innerText(), /Tokens generated\s+[1-9]/);
   await picture(page, 'status');
   await close();
   assert.deepEqual(faults, []);

@@ -100,10 +100,11 @@ void check_answers(std::string_view out) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   static Echo handler;
-  static Host host{kOptions, handler, {}, false};
+  static Host host{.options = kOptions, .handler = &handler};
   static boost::asio::io_context context{1};
   int ends[2];
   require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
+  ++host.open;
   serve_plain({context, boost::asio::ip::tcp::v4(), ends[0]}, host);
   std::string out;
   const auto turn = [&] {
@@ -120,7 +121,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   ::shutdown(ends[1], SHUT_WR);
   for (int i = 0; i < 16 && !host.connections.empty(); ++i) turn();
-  require(host.connections.empty());
+  require(host.connections.empty() && host.open == 0);
   ::close(ends[1]);
   check_answers(out);
   return 0;

@@ -1,5 +1,7 @@
 // The socket side: what is no request is answered as such, what is late is ended, and answers come in order.
+#include <atomic>
 #include <random>
+#include <thread>
 
 #include "serve/scripted_server.h"
 
@@ -8,7 +10,7 @@ namespace {
 
 class Http : public ScriptedServer {};
 
-TEST_F(Http, WhatIsNoRequestIsAnswered400AndTheConnectionEnds) {
+TEST_P(Http, WhatIsNoRequestIsAnswered400AndTheConnectionEnds) {
   open();
   for (const std::string bad :
        {"rubbish\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET /health HTTP/1.1\r\nbad header\r\n\r\n",
@@ -22,7 +24,7 @@ TEST_F(Http, WhatIsNoRequestIsAnswered400AndTheConnectionEnds) {
   }
 }
 
-TEST_F(Http, LimitsOfHeadAndBody) {
+TEST_P(Http, LimitsOfHeadAndBody) {
   ServerOptions options;
   options.http.max_body = 1000;
   options.http.max_head = 2000;
@@ -55,7 +57,7 @@ TEST_F(Http, LimitsOfHeadAndBody) {
   EXPECT_EQ(chunked.answer().status, 413);
 }
 
-TEST_F(Http, WhoIsSlowToSendIsTold408) {
+TEST_P(Http, WhoIsSlowToSendIsTold408) {
   open(quick());
   Client head(port());
   head.send("GET /health HTTP/1.1\r\nHost:");
@@ -71,7 +73,7 @@ TEST_F(Http, WhoIsSlowToSendIsTold408) {
   EXPECT_TRUE(idle.closed());
 }
 
-TEST_F(Http, BytesOneByOneAndRequestsAllAtOnce) {
+TEST_P(Http, BytesOneByOneAndRequestsAllAtOnce) {
   open();
   Client client(port());
   for (const char c : std::string("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")) client.send({&c, 1});
@@ -84,7 +86,7 @@ TEST_F(Http, BytesOneByOneAndRequestsAllAtOnce) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(client.answer().status, i % 2 ? 200 : 404);
 }
 
-TEST_F(Http, PipelinedBehindAStreamIsAnsweredAfterIt) {
+TEST_P(Http, PipelinedBehindAStreamIsAnsweredAfterIt) {
   open();
   Client client(port());
   client.post("/v1/chat/completions", chat(R"("stream":true)"));
@@ -96,7 +98,7 @@ TEST_F(Http, PipelinedBehindAStreamIsAnsweredAfterIt) {
   EXPECT_EQ(client.answer().status, 200);
 }
 
-TEST_F(Http, ExpectContinueIsAnswered) {
+TEST_P(Http, ExpectContinueIsAnswered) {
   open();
   Client client(port());
   const std::string body = R"({"content":"hi"})";
@@ -107,7 +109,7 @@ TEST_F(Http, ExpectContinueIsAnswered) {
   EXPECT_EQ(client.answer().status, 200);
 }
 
-TEST_F(Http, OldClientsAndHead) {
+TEST_P(Http, OldClientsAndHead) {
   open();
   Client old(port());
   old.send("GET /health HTTP/1.0\r\n\r\n");
@@ -135,7 +137,7 @@ TEST_F(Http, OldClientsAndHead) {
   EXPECT_EQ(client.answer().body, R"({"status":"ok"})");  // nothing was left over of a body
 }
 
-TEST_F(Http, AClientThatGoesIsNoticedWithoutAWrite) {
+TEST_P(Http, AClientThatGoesIsNoticedWithoutAWrite) {
   open();
   {
     Client streaming(port());
@@ -155,7 +157,7 @@ TEST_F(Http, AClientThatGoesIsNoticedWithoutAWrite) {
   EXPECT_EQ(gone, 2);
 }
 
-TEST_F(Http, ASlowReaderIsCutOffOnceItsBufferIsFull) {
+TEST_P(Http, ASlowReaderIsCutOffOnceItsBufferIsFull) {
   ServerOptions options;
   options.http.max_unsent = 64 << 10;
   open(options);
@@ -172,7 +174,7 @@ TEST_F(Http, ASlowReaderIsCutOffOnceItsBufferIsFull) {
   EXPECT_EQ(other.answer().status, 200);
 }
 
-TEST_F(Http, AReaderThatStopsIsTimedOut) {
+TEST_P(Http, AReaderThatStopsIsTimedOut) {
   open(quick());
   Client slow(port(), 4096);
   slow.post("/v1/chat/completions", chat(R"("stream":true)"));
@@ -184,7 +186,7 @@ TEST_F(Http, AReaderThatStopsIsTimedOut) {
   generator_.wait_for_cancel(id);
 }
 
-TEST_F(Http, ConnectionsBeyondTheLimitAreClosed) {
+TEST_P(Http, ConnectionsBeyondTheLimitAreClosed) {
   ServerOptions options;
   options.http.max_connections = 2;
   open(options);
@@ -199,8 +201,62 @@ TEST_F(Http, ConnectionsBeyondTheLimitAreClosed) {
   EXPECT_EQ(one.answer().status, 200);
 }
 
+// Four clients with twelve streams each, of which every fourth is left in the middle, and two who ask for other things
+// all the while: each stream has its own tokens, in their order. Nothing is computed, so this is what the thread
+// sanitizer is run on.
+TEST_P(Http, ManyAtOnceEachGetsItsOwn) {
+  constexpr int kClients = 4, kStreams = 12, kSteps = 30;
+  open();
+  std::atomic<bool> over = false;
+  std::vector<std::thread> threads, others;
+  for (int c = 0; c < kClients; ++c) {
+    threads.emplace_back([this, c] {
+      std::vector<Client> streams;
+      for (int i = 0; i < kStreams; ++i) {
+        const std::string seed = std::to_string(1000 + c * kStreams + i);
+        streams.emplace_back(port());
+        streams.back().post("/v1/chat/completions", chat(R"("stream":true,"seed":)" + seed));
+      }
+      for (int i = 0; i < kStreams; ++i) {
+        Client& stream = streams[static_cast<size_t>(i)];
+        EXPECT_EQ(stream.head().status, 200);
+        if (i % 4 == 3) {
+          stream.event();
+          stream.shut();
+          continue;
+        }
+        std::string want;
+        for (int step = 0; step < kSteps; ++step) want += std::to_string(1000 + c * kStreams + i) + ",";
+        EXPECT_EQ(gather(stream).content, want);
+      }
+    });
+  }
+  for (int i = 0; i < 2; ++i) {
+    others.emplace_back([&] {
+      while (!over) {
+        EXPECT_EQ(get(port(), "/metrics").status, 200);
+        EXPECT_EQ(post(port(), "/tokenize", R"({"prompt":"hi"})").status, 200);
+      }
+    });
+  }
+  constexpr size_t kAll = kClients * kStreams;
+  generator_.wait_for_request(kAll);
+  for (Engine::Id id = 1; id <= kAll; ++id) generator_.give(id, ids("<|close|>think<|sep|><|open|>response<|sep|>"));
+  for (int step = 0; step < kSteps; ++step) {
+    for (Engine::Id id = 1; id <= kAll; ++id) {
+      generator_.give(id, ids(std::to_string(generator_.request(id).sampling.seed.value()) + ","),
+                      step + 1 == kSteps ? FinishReason::kLength : FinishReason::kNone);
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  over = true;
+  for (std::thread& thread : others) thread.join();
+  stop();
+  EXPECT_EQ(server_->connections(), 0);
+}
+
 // Seeded damage to requests that are fine: whatever comes, nobody else is hurt, and what is answered is an answer.
-TEST_F(Http, DamagedRequestsDoNoHarm) {
+TEST_P(Http, DamagedRequestsDoNoHarm) {
   open();
   std::mt19937_64 random(7);
   const std::string body = R"({"content":"hi"})";
@@ -259,6 +315,8 @@ TEST(HttpServer, RefusesAddressesPortsAndCertificates) {
   missing.tls_key = "key.pem";
   EXPECT_NE(refusal(missing).find("--tls-cert cert.pem"), std::string::npos);
 }
+
+NIBBLE_ON_ONE_AND_THREE_THREADS(Http);
 
 }  // namespace
 }  // namespace nibble::serve

@@ -11,6 +11,12 @@ namespace {
 
 class Load : public ModelServer {};
 
+// The parameter is the number of threads that have connections.
+class LoadOnThreads : public ModelServer, public ::testing::WithParamInterface<int> {
+ protected:
+  int http_threads() const override { return GetParam(); }
+};
+
 TEST_F(Load, AnswersFitTheirSchema) {
   for (const bool thinking : {true, false}) {
     TestJson body = request(1, 120);
@@ -51,7 +57,7 @@ TEST_F(Load, ACompletionsLogprobsAreThoseOfItsTokens) {
 
 // 256 at once on 64 places: every tenth reads slowly, every tenth goes in the middle; the others get what they get
 // alone. Then once more, and again: what the first rounds have taken is all that there is.
-class ManyStreams : public Load {
+class ManyStreams : public LoadOnThreads {
  protected:
   static constexpr int kStreams = 256, kQuestions = 8, kTokens = 8;
 
@@ -88,7 +94,7 @@ class ManyStreams : public Load {
   }
 };
 
-TEST_F(ManyStreams, SomeSlowSomeGone) {
+TEST_P(ManyStreams, SomeSlowSomeGone) {
   constexpr int kRounds = 3, kWarm = 1;
   constexpr size_t kSlack = 256 << 10;  // bytes: a third of a kilobyte for each stream of the later rounds
   std::map<int, std::string> alone;
@@ -111,7 +117,7 @@ TEST_F(ManyStreams, SomeSlowSomeGone) {
   EXPECT_EQ(stats.pages_free, stats.pages_total);
 }
 
-TEST_F(Load, StoppingUnderLoadLosesNoAnswer) {
+TEST_P(LoadOnThreads, StoppingUnderLoadLosesNoAnswer) {
   constexpr int kStreams = 64;
   std::vector<Client> clients;
   for (int i = 0; i < kStreams; ++i) {
@@ -147,6 +153,9 @@ TEST_F(Load, StoppingUnderLoadLosesNoAnswer) {
   EXPECT_GT(answered, 0);
   thread_.join();
 }
+
+NIBBLE_ON_ONE_AND_THREE_THREADS(ManyStreams);
+NIBBLE_ON_ONE_AND_THREE_THREADS(LoadOnThreads);
 
 }  // namespace
 }  // namespace nibble::serve

@@ -71,7 +71,7 @@ class Messages : public ScriptedServer {
 
 const char* kHi = R"({"max_tokens":50,"messages":[{"role":"user","content":"hi"}]})";
 
-TEST_F(Messages, WholeAndStreamedAreEqual) {
+TEST_P(Messages, WholeAndStreamedAreEqual) {
   const std::vector<int32_t> tokens =
       ids("hm<|close|>think<|sep|><|open|>response<|sep|>hello<|close|>response<|sep|><|open|>tools<|sep|>"
           "<|open|>call tool=\"f\" index=\"1\"<|sep|><|open|>argument key=\"city\" type=\"string\"<|sep|>SF<|close|>"
@@ -90,7 +90,7 @@ TEST_F(Messages, WholeAndStreamedAreEqual) {
   EXPECT_EQ(stream_message, whole_message);
 }
 
-TEST_F(Messages, HowAnswersEnd) {
+TEST_P(Messages, HowAnswersEnd) {
   EXPECT_EQ(whole(kHi, ids("hm"), FinishReason::kLength)["stop_reason"], "max_tokens");
   EXPECT_EQ(whole(kHi, ids("hm<|end_of_msg|>"), FinishReason::kStop)["stop_reason"], "end_turn");
   TestJson body = TestJson::parse(kHi);
@@ -103,7 +103,7 @@ TEST_F(Messages, HowAnswersEnd) {
 }
 
 // The same conversation in both forms is the same prompt.
-TEST_F(Messages, TranslatedToTheSamePromptAsAChat) {
+TEST_P(Messages, TranslatedToTheSamePromptAsAChat) {
   const TestJson anthropic = {
       {"max_tokens", 5},
       {"system", {{{"type", "text"}, {"text", "Be brief."}}}},
@@ -144,7 +144,7 @@ TEST_F(Messages, TranslatedToTheSamePromptAsAChat) {
   EXPECT_EQ(count.json()["input_tokens"], generator_.request(1).prompt.size());
 }
 
-TEST_F(Messages, ErrorsHaveItsForm) {
+TEST_P(Messages, ErrorsHaveItsForm) {
   const auto refused = [&](const std::string& body, const std::string& part) {
     const Answer answer = post(port(), "/v1/messages", body);
     EXPECT_EQ(answer.status, 400) << body;
@@ -160,6 +160,8 @@ TEST_F(Messages, ErrorsHaveItsForm) {
   refused(R"({"max_tokens":5,"messages":7})", "a list of messages");
   refused(R"({"max_tokens":5,"messages":["x"]})", "it is an object");
 }
+
+NIBBLE_ON_ONE_AND_THREE_THREADS(Messages);
 
 }  // namespace
 }  // namespace nibble::serve

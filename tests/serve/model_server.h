@@ -28,6 +28,7 @@ class ModelServer : public ::testing::Test {
   void SetUp() override {
     ServerOptions options;
     options.http.port = 0;
+    options.http.threads = http_threads();
     options.service.model_names = {"k3-tiny"};
     options.service.render.effort = std::nullopt;  // as the checkpoint's generation_config.json has it
     server_ = std::make_unique<Server>(options, Service::Log());
@@ -39,6 +40,8 @@ class ModelServer : public ::testing::Test {
     server_->stop();
     thread_.join();
   }
+
+  virtual int http_threads() const { return 1; }
 
   static TestJson request(int number, int max_tokens) {
     const std::string question =

@@ -30,7 +30,7 @@ const char* kTokens =
     "<|open|>call tool=\"f\" index=\"1\"<|sep|><|open|>argument key=\"city\" type=\"string\"<|sep|>SF<|close|>"
     "argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|><|close|>message<|sep|><|end_of_msg|>";
 
-TEST_F(Responses, WholeAndStreamedAreEqual) {
+TEST_P(Responses, WholeAndStreamedAreEqual) {
   TestJson response = whole(R"({"input":"hi","instructions":"Be brief."})", ids(kTokens), FinishReason::kStop);
   EXPECT_EQ(response["status"], "completed");
   ASSERT_EQ(response["output"].size(), 3u);
@@ -69,14 +69,14 @@ TEST_F(Responses, WholeAndStreamedAreEqual) {
   EXPECT_EQ(final_response, response);
 }
 
-TEST_F(Responses, CutShortIsIncomplete) {
+TEST_P(Responses, CutShortIsIncomplete) {
   const TestJson response = whole(R"({"input":"hi","max_output_tokens":2})", ids("hm"), FinishReason::kLength);
   EXPECT_EQ(response["status"], "incomplete");
   EXPECT_EQ(response["incomplete_details"]["reason"], "max_output_tokens");
   EXPECT_EQ(generator_.request(1).max_tokens, 2);
 }
 
-TEST_F(Responses, ItemsOfATurnAreOneMessage) {
+TEST_P(Responses, ItemsOfATurnAreOneMessage) {
   const TestJson items = {
       {{"role", "user"}, {"content", {{{"type", "input_text"}, {"text", "q"}}}}},
       {{"type", "reasoning"},
@@ -102,7 +102,7 @@ TEST_F(Responses, ItemsOfATurnAreOneMessage) {
   EXPECT_EQ(generator_.request(1).prompt, generator_.request(2).prompt);
 }
 
-TEST_F(Responses, WhatNeedsAStoreIsRefused) {
+TEST_P(Responses, WhatNeedsAStoreIsRefused) {
   for (const std::string body :
        {R"({"input":"hi","previous_response_id":"resp_1"})", R"({"input":7})", R"({})",
         R"({"input":"hi","tools":[{"type":"web_search"}]})", R"({"input":"hi","background":true})",
@@ -110,6 +110,8 @@ TEST_F(Responses, WhatNeedsAStoreIsRefused) {
     EXPECT_EQ(post(port(), "/v1/responses", body).status, 400) << body;
   }
 }
+
+NIBBLE_ON_ONE_AND_THREE_THREADS(Responses);
 
 }  // namespace
 }  // namespace nibble::serve

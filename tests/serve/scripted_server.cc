@@ -80,6 +80,7 @@ ServerOptions ScriptedServer::quick() {
 
 void ScriptedServer::open(ServerOptions options, bool with_model) {
   options.http.port = 0;
+  options.http.threads = GetParam();
   if (options.service.model_names.empty()) options.service.model_names = {"k3-tiny", "kimi"};
   server_ = std::make_unique<Server>(options, [this](const std::string& line) {
     const std::lock_guard lock(mutex_);

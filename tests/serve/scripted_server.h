@@ -38,7 +38,8 @@ class ScriptedGenerator final : public Generator {
   std::map<Engine::Id, bool> cancelled_;
 };
 
-class ScriptedServer : public ::testing::Test {
+// The parameter is the number of threads that have connections.
+class ScriptedServer : public ::testing::TestWithParam<int> {
  protected:
   void TearDown() override;
   void open(ServerOptions options = {}, bool with_model = true);
@@ -52,7 +53,7 @@ class ScriptedServer : public ::testing::Test {
     return R"({"messages":[{"role":"user","content":)" + TestJson(content).dump() + "}]" +
            (more.empty() ? "" : "," + more) + "}";
   }
-  std::vector<std::string> log() const;
+  std::vector<std::string> log() const;  // once stopped, all of it
   uint16_t port() const { return server_->port(); }
 
   ScriptedGenerator generator_;
@@ -64,5 +65,8 @@ class ScriptedServer : public ::testing::Test {
   mutable std::mutex mutex_;
   std::vector<std::string> log_;
 };
+
+#define NIBBLE_ON_ONE_AND_THREE_THREADS(suite) \
+  INSTANTIATE_TEST_SUITE_P(Threads, suite, ::testing::Values(1, 3), ::testing::PrintToStringParamName())
 
 }  // namespace nibble::serve

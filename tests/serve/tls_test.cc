@@ -77,7 +77,7 @@ class Tls : public ScriptedServer {
   std::filesystem::path folder_;
 };
 
-TEST_F(Tls, AnswersStreamsAndSeesWhoGoes) {
+TEST_P(Tls, AnswersStreamsAndSeesWhoGoes) {
   EXPECT_TRUE(server_->url().starts_with("https://"));
   BIO* bio = connect();
   std::string seen;
@@ -93,7 +93,7 @@ TEST_F(Tls, AnswersStreamsAndSeesWhoGoes) {
   generator_.wait_for_cancel(id);
 }
 
-TEST_F(Tls, PlainBytesAndOldVersionsAreTurnedAway) {
+TEST_P(Tls, PlainBytesAndOldVersionsAreTurnedAway) {
   Client plain(port());
   plain.get("/health");
   EXPECT_TRUE(plain.closed());
@@ -103,6 +103,8 @@ TEST_F(Tls, PlainBytesAndOldVersionsAreTurnedAway) {
   EXPECT_LE(BIO_do_connect(bio), 0);
   BIO_free_all(bio);
 }
+
+NIBBLE_ON_ONE_AND_THREE_THREADS(Tls);
 
 }  // namespace
 }  // namespace nibble::serve

@@ -188,6 +188,7 @@ const clear = () => {
   stop();
   messages.length = 0;
   $('messages').replaceChildren();
+  show('chat');
   $('input').focus();
 };
 
