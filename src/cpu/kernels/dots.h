@@ -30,7 +30,8 @@ struct Activations {
 template <class X>
 NIBBLE_INLINE void prepare(Activations<X>& x, fp4::WeightFormat format, int64_t cols) {
   if constexpr (kFreeOrders) {
-    const bool nibbles = format == fp4::WeightFormat::kMxfp4 || format == fp4::WeightFormat::kNvfp4;
+    const bool nibbles = format == fp4::WeightFormat::kMxfp4 || format == fp4::WeightFormat::kNvfp4 ||
+                         format == fp4::WeightFormat::kMxfp8;
     x.has_nibbles = nibbles && x.tokens <= kNibbleTokens && cols <= kNibbleColumns;
     for (int64_t t = 0; x.has_nibbles && t < x.tokens; ++t) {
       for_lanes(cols, [&](int64_t k, int64_t count) {

@@ -132,7 +132,8 @@ NIBBLE_INLINE void keep(Vector& v) {
 enum class Order : uint8_t {
   kNatural,
   kSplit,   // even columns, then odd ones: what a shift and a mask make of pairs of bf16
-  kNibble,  // 0 4 8 12 1 5 9 13, 2 6 10 14 3 7 11 15: what they make of nibbles that were looked up as bf16
+  kNibble,  // 0 4 8 12 1 5 9 13, 2 6 10 14 3 7 11 15: what they make of nibbles that were looked up as bf16,
+            // and of bytes in integers
 };
 #ifdef NIBBLE_FREE_ORDERS
 constexpr bool kFreeOrders = true;

@@ -20,9 +20,9 @@ NIBBLE_INLINE NativeF native_load_bf16(const uint16_t* p) {
   const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
-// Bytes as integers, none past the sixteenth.
-NIBBLE_INLINE NativeI native_load_u8(const uint8_t* p) {
-  return __builtin_bit_cast(NativeI, _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+// Signed bytes as integers, none past the sixteenth.
+NIBBLE_INLINE NativeI native_load_s8(const uint8_t* p) {
+  return __builtin_bit_cast(NativeI, _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
 NIBBLE_INLINE NativeF native_to_float(NativeI v) { return _mm512_cvtepi32_ps(__builtin_bit_cast(__m512i, v)); }
 // Sixteen nibbles of eight bytes, low nibble first, looked up in a table of sixteen integers, times `scale`.
