@@ -97,7 +97,7 @@ int main() {
         print_row(golden, format, dtype, form, WeightFormat::kBf16);
       }
     }
-    for (const WeightFormat dense : {WeightFormat::kFp8Block, WeightFormat::kMxfp4}) {
+    for (const WeightFormat dense : {WeightFormat::kFp8Block, WeightFormat::kMxfp8, WeightFormat::kMxfp4}) {
       for (const DType dtype : {DType::kF32, DType::kBf16}) {
         print_row(golden, format, dtype, ops::MlaForm::kAbsorbed, dense);
       }

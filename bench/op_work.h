@@ -30,6 +30,7 @@ inline double weight_bytes(fp4::WeightFormat format, int64_t rows, int64_t cols)
     case fp4::WeightFormat::kMxfp4: return size / 2 + size / fp4::Mxfp4::kGroup;
     case fp4::WeightFormat::kNvfp4: return size / 2 + size / fp4::Nvfp4::kGroup;
     case fp4::WeightFormat::kFp8Block: return size;
+    case fp4::WeightFormat::kMxfp8: return size + size / fp4::Mxfp8::kGroup;
   }
   return 0;
 }

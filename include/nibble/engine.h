@@ -33,7 +33,7 @@ struct EngineOptions {
   int threads = 0;               // 0: one a physical core
   std::string pinning = "auto";  // "on": each thread stays on a processor of its own; "off": it does not; "auto": it
                                  // does where `threads` is 0 and the machine has several NUMA nodes
-  std::string dense = "bf16";    // "fp8" or "mxfp4": the bf16 projections are rewritten so on load, in memory
+  std::string dense = "bf16";    // "fp8", "mxfp8" or "mxfp4": the bf16 projections are rewritten so on load, in memory
   bool mlock = false;            // the whole checkpoint is read on load, and stays in memory
   int64_t context = 0;           // tokens a sequence may reach; 0: what the model allows, as far as memory goes
   int64_t max_sequences = 16;    // running at once

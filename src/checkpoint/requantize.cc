@@ -14,6 +14,8 @@ namespace {
 using fp4::WeightFormat;
 
 constexpr int64_t kBand = fp4::Fp8Block::kTile;
+constexpr int64_t kGroup = fp4::Mxfp4::kGroup;
+static_assert(kGroup == fp4::Mxfp8::kGroup);
 
 size_t bytes_of_codes(int64_t values, WeightFormat to) {
   return static_cast<size_t>(to == WeightFormat::kMxfp4 ? values / 2 : values);
@@ -21,7 +23,7 @@ size_t bytes_of_codes(int64_t values, WeightFormat to) {
 
 // Bytes of scales before row `row`, which is a multiple of kBand or the end.
 size_t bytes_of_scales(int64_t row, int64_t cols, WeightFormat to) {
-  if (to == WeightFormat::kMxfp4) return static_cast<size_t>(row * (cols / fp4::Mxfp4::kGroup));
+  if (to != WeightFormat::kFp8Block) return static_cast<size_t>(row * (cols / kGroup));
   return static_cast<size_t>((row + kBand - 1) / kBand * ((cols + kBand - 1) / kBand)) * sizeof(float);
 }
 
@@ -44,19 +46,24 @@ void quantize_band(const MatrixSource& source, int64_t first, int64_t rows, Host
     std::memcpy(scales, tiles.data(), tiles.size() * sizeof(float));
     return;
   }
-  const size_t groups = width / fp4::Mxfp4::kGroup;
-  for (size_t r = 0; r < static_cast<size_t>(rows); ++r) {
-    fp4::quantize_mxfp4(std::span(values).subspan(r * width, width),
-                        {reinterpret_cast<uint8_t*>(codes) + r * width / 2, width / 2},
-                        {reinterpret_cast<fp4::E8m0*>(scales) + r * groups, groups});
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto row = std::span<const float>(values).subspan(static_cast<size_t>(r) * width, width);
+    std::byte* const row_codes = codes + bytes_of_codes(r * cols, out.format);
+    const std::span row_scales(reinterpret_cast<fp4::E8m0*>(scales + r * (cols / kGroup)),
+                               static_cast<size_t>(cols / kGroup));
+    if (out.format == WeightFormat::kMxfp8)
+      fp4::quantize_mxfp8(row, {reinterpret_cast<fp4::E4m3*>(row_codes), width}, row_scales);
+    else
+      fp4::quantize_mxfp4(row, {reinterpret_cast<uint8_t*>(row_codes), width / 2}, row_scales);
   }
 }
 
 }  // namespace
 
 bool can_requantize(const MatrixSource& source, WeightFormat to) {
+  const bool grouped = to == WeightFormat::kMxfp4 || to == WeightFormat::kMxfp8;
   return source.format == WeightFormat::kBf16 &&
-         (to == WeightFormat::kFp8Block || (to == WeightFormat::kMxfp4 && source.cols % fp4::Mxfp4::kGroup == 0));
+         (to == WeightFormat::kFp8Block || (grouped && source.cols % kGroup == 0));
 }
 
 HostMatrix requantize(const MatrixSource& source, WeightFormat to) {

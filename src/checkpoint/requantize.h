@@ -17,9 +17,9 @@ struct HostMatrix {
 // Whether `source` is bf16 and its columns divide by the groups of `to`.
 bool can_requantize(const MatrixSource& source, fp4::WeightFormat to);
 
-// `to`: kMxfp4, or kFp8Block, whose tile scales put each tile's largest value at 448. Bands of 128 rows go to all
-// cores; the bytes do not depend on how many there are. ContractError where can_requantize is false, or for a weight
-// that is not finite.
+// `to`: kMxfp4, kMxfp8, or kFp8Block, whose tile scales put each tile's largest value at 448. Bands of 128 rows go to
+// all cores; the bytes do not depend on how many there are. ContractError where can_requantize is false, or for a
+// weight that is not finite.
 HostMatrix requantize(const MatrixSource& source, fp4::WeightFormat to);
 
 }  // namespace nibble::checkpoint

@@ -30,7 +30,8 @@ int64_t first_bad(const MatrixSource& m) {
       return found == tiles + count ? -1 : found - tiles;
     }
     case fp4::WeightFormat::kF32:
-    case fp4::WeightFormat::kBf16: break;
+    case fp4::WeightFormat::kBf16:
+    case fp4::WeightFormat::kMxfp8: break;  // no scales, or none that a file brings
   }
   return -1;
 }

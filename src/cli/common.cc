@@ -50,8 +50,8 @@ void add_model_options(CLI::App& command, ModelOptions& options, const char* pre
   command.add_option("--mla", options.mla_form, "Form of the attention product: absorbed or expanded")
       ->check(CLI::IsMember({"absorbed", "expanded"}))
       ->capture_default_str();
-  command.add_option("--dense", options.dense, "The bf16 projections as bf16, fp8 or mxfp4, made once on load")
-      ->check(CLI::IsMember({"bf16", "fp8", "mxfp4"}))
+  command.add_option("--dense", options.dense, "The bf16 projections as bf16, fp8, mxfp8 or mxfp4, made once on load")
+      ->check(CLI::IsMember({"bf16", "fp8", "mxfp8", "mxfp4"}))
       ->capture_default_str();
   command.add_flag("--mlock", options.mlock, "Read the whole checkpoint on load and keep it in memory");
   command.add_flag("--enforce-eager", options.eager,

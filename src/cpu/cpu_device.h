@@ -6,6 +6,7 @@
 
 #include "base/device.h"
 #include "base/thread_pool.h"
+#include "cpu/expert_pages.h"
 
 namespace nibble::cpu {
 
@@ -32,10 +33,12 @@ class CpuDevice final : public Device {
   Peaks measure_peaks() override;
 
   [[gnu::always_inline]] ThreadPool& pool() { return pool_; }
+  [[gnu::always_inline]] ExpertPages& expert_pages() { return expert_pages_; }
 
  private:
   const ops::KernelTable& kernels_;
   ThreadPool pool_;
+  ExpertPages expert_pages_;
   std::string name_;
 };
 

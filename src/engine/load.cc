@@ -19,11 +19,12 @@ std::function<void(int, int)> phase(const EngineOptions& options, std::string_vi
 fp4::WeightFormat parse_dense(const std::string& name) {
   if (name == "bf16") return fp4::WeightFormat::kBf16;
   if (name == "fp8") return fp4::WeightFormat::kFp8Block;
+  if (name == "mxfp8") return fp4::WeightFormat::kMxfp8;
   if (name == "mxfp4") return fp4::WeightFormat::kMxfp4;
   throw Refusal({.what = "dense " + name,
                  .seen = "\"" + name + "\"",
-                 .rule = "the bf16 projections stay bf16, or become fp8 or mxfp4",
-                 .fix = "bf16, fp8 or mxfp4"});
+                 .rule = "the bf16 projections stay bf16, or become fp8, mxfp8 or mxfp4",
+                 .fix = "bf16, fp8, mxfp8 or mxfp4"});
 }
 
 void check_count(const char* what, int64_t seen, int64_t most) {

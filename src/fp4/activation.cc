@@ -12,7 +12,7 @@ namespace nibble::fp4 {
 namespace {
 
 void check_mxfp8(size_t values, size_t codes, size_t scales) {
-  if (values % kMxfp8Group != 0 || codes != values || scales != values / kMxfp8Group) {
+  if (values % Mxfp8::kGroup != 0 || codes != values || scales != values / Mxfp8::kGroup) {
     throw ContractError("mxfp8: values and codes [K], scales [K / 32], K a multiple of 32");
   }
 }
@@ -37,8 +37,8 @@ E8m0 mxfp8_scale(float amax, ScaleRecipe recipe) {
 void quantize_mxfp8(std::span<const float> row, ScaleRecipe recipe, std::span<E4m3> codes, std::span<E8m0> scales) {
   check_mxfp8(row.size(), codes.size(), scales.size());
   for (size_t g = 0; g < scales.size(); ++g) {
-    const auto group = row.subspan(g * kMxfp8Group, kMxfp8Group);
-    const auto out = codes.subspan(g * kMxfp8Group, kMxfp8Group);
+    const auto group = row.subspan(g * Mxfp8::kGroup, Mxfp8::kGroup);
+    const auto out = codes.subspan(g * Mxfp8::kGroup, Mxfp8::kGroup);
     scales[g] = mxfp8_scale(group_amax(group), recipe);
     const bool finite = !is_nan(scales[g]);
     for (size_t i = 0; i < group.size(); ++i) out[i] = finite ? to_e4m3(group[i] * reciprocal(scales[g])) : E4m3{0};
@@ -47,7 +47,7 @@ void quantize_mxfp8(std::span<const float> row, ScaleRecipe recipe, std::span<E4
 
 void dequantize_mxfp8(std::span<const E4m3> codes, std::span<const E8m0> scales, std::span<float> row) {
   check_mxfp8(row.size(), codes.size(), scales.size());
-  for (size_t k = 0; k < row.size(); ++k) row[k] = to_float(codes[k]) * to_float(scales[k / kMxfp8Group]);
+  for (size_t k = 0; k < row.size(); ++k) row[k] = to_float(codes[k]) * to_float(scales[k / Mxfp8::kGroup]);
 }
 
 void quantize_nvfp4_activation(std::span<const float> row, float global, GlobalScale convention,

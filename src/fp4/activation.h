@@ -13,8 +13,6 @@
 
 namespace nibble::fp4 {
 
-constexpr int kMxfp8Group = 32;
-
 enum class ScaleRecipe : uint8_t {
   kRoundUp,       // 2^ceil(log2(amax / 448)): nothing saturates; what K3's own kernels use
   kRoundUpFloor,  // the same with amax raised to 1e-4 first (DeepGEMM)

@@ -24,10 +24,18 @@ struct Nvfp4 {  // 3.3 and 3.4; the loader turns either naming into a multiplier
   static constexpr bool kTensorScale = true;
 };
 
-// Not a 4-bit format but its neighbour in the same checkpoints: E4M3 values, an fp32 scale per 128 x 128 tile.
+// Not 4-bit formats but their neighbours: in the same checkpoints E4M3 values with an fp32 scale per 128 x 128 tile,
+// and MXFP8, which activations and rewritten projections take.
 struct Fp8Block {
   static constexpr WeightFormat kFormat = WeightFormat::kFp8Block;
   static constexpr int kTile = 128;
+};
+
+struct Mxfp8 {  // 3.5
+  static constexpr WeightFormat kFormat = WeightFormat::kMxfp8;
+  static constexpr int kGroup = 32;
+  using Scale = E8m0;
+  static constexpr E8m0 kMaxScale{134};  // 2^7, of weights: up to 57,344 a kernel needs one factor a code
 };
 
 template <class F>

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "fp4/activation.h"
 #include "fp4/group.h"
 
 namespace nibble::fp4 {
@@ -71,6 +72,13 @@ void quantize_fp8(std::span<const float> band, size_t width, std::span<E4m3> cod
     const float scale = scales[i % width / kTile];
     codes[i] = scale == 0 ? E4m3{} : to_e4m3(band[i] / scale);
   }
+}
+
+void quantize_mxfp8(std::span<const float> row, std::span<E4m3> codes, std::span<E8m0> scales) {
+  if (finite_amax(row, "quantize_mxfp8") > kE4m3Max * to_float(Mxfp8::kMaxScale)) {
+    throw ContractError("quantize_mxfp8: weights up to 57344");
+  }
+  quantize_mxfp8(row, ScaleRecipe::kRoundUp, codes, scales);
 }
 
 void dequantize_fp8(std::span<const E4m3> codes, std::span<const float> scales, std::span<float> row) {

@@ -32,6 +32,12 @@ extern template void dequantize<Nvfp4>(std::span<const uint8_t>, std::span<const
 // at E4M3's largest, 448. A tile of zeros has scale 0 and codes of 0.
 void quantize_fp8(std::span<const float> band, size_t width, std::span<E4m3> codes, std::span<float> scales);
 
+// MXFP8 with the smallest scale under which nothing saturates, 2^ceil(log2(amax / 448)); no code is NaN. Of normal
+// weights that loses a tenth less than OCP's floor rule, which cuts the largest of every seventh group by up to an
+// eighth. A weight above 57,344, for which that scale is above Mxfp8::kMaxScale: ContractError. Back by
+// dequantize_mxfp8 (activation.h).
+void quantize_mxfp8(std::span<const float> row, std::span<E4m3> codes, std::span<E8m0> scales);
+
 // One row of an FP8 matrix: `scales` are the tile scales of the row's 128-row band, one per 128 of K, the last partial.
 void dequantize_fp8(std::span<const E4m3> codes, std::span<const float> scales, std::span<float> row);
 

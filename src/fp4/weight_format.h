@@ -11,8 +11,9 @@ enum class WeightFormat : uint8_t {
   kMxfp4,     // E2M1 codes, an E8M0 scale per 32 of K
   kNvfp4,     // E2M1 codes, an E4M3 scale per 16 of K, one fp32 multiplier a tensor
   kFp8Block,  // E4M3 values, an fp32 scale per 128 x 128 tile
+  kMxfp8,     // E4M3 codes, an E8M0 scale per 32 of K
 };
-constexpr int kWeightFormats = 5;
+constexpr int kWeightFormats = 6;
 
 constexpr const char* name_of(WeightFormat f) {
   switch (f) {
@@ -21,6 +22,7 @@ constexpr const char* name_of(WeightFormat f) {
     case WeightFormat::kMxfp4: return "mxfp4";
     case WeightFormat::kNvfp4: return "nvfp4";
     case WeightFormat::kFp8Block: return "fp8-block";
+    case WeightFormat::kMxfp8: return "mxfp8";
   }
   return "?";
 }

@@ -41,6 +41,9 @@ double get(const WeightMatrix& w, int64_t row, int64_t col) {
           static_cast<const float*>(w.scales)[row / kTile * ((w.cols + kTile - 1) / kTile) + col / kTile];
       return static_cast<double>(to_float(fp4::E4m3{bytes[i]})) * static_cast<double>(scale);
     }
+    case fp4::WeightFormat::kMxfp8:
+      return static_cast<double>(to_float(fp4::E4m3{bytes[i]})) *
+             static_cast<double>(to_float(fp4::E8m0{scale_byte(fp4::Mxfp8::kGroup)}));
   }
   return std::numeric_limits<double>::quiet_NaN();
 }

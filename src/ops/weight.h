@@ -21,6 +21,7 @@ struct WeightMatrix {
 // Columns under one scale of a row, which the columns of a matrix are a multiple of.
 constexpr int64_t group_columns(fp4::WeightFormat format) {
   return format == fp4::WeightFormat::kMxfp4   ? fp4::Mxfp4::kGroup
+         : format == fp4::WeightFormat::kMxfp8 ? fp4::Mxfp8::kGroup
          : format == fp4::WeightFormat::kNvfp4 ? fp4::Nvfp4::kGroup
                                                : 1;
 }

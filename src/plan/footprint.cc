@@ -108,6 +108,7 @@ int64_t matrix_bytes(fp4::WeightFormat format, const Slot& s) {
     case fp4::WeightFormat::kMxfp4: return size / 2 + size / fp4::Mxfp4::kGroup;
     case fp4::WeightFormat::kNvfp4: return size / 2 + size / fp4::Nvfp4::kGroup + 8;  // and two scalars
     case fp4::WeightFormat::kFp8Block: return size + tiles(s.rows) * tiles(s.cols) * 4;
+    case fp4::WeightFormat::kMxfp8: return size + size / fp4::Mxfp8::kGroup;
   }
   return 0;
 }

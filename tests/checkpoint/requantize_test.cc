@@ -48,6 +48,22 @@ TEST(Requantize, Mxfp4IsThatOfEachRow) {
   }
 }
 
+TEST(Requantize, Mxfp8IsThatOfEachRow) {
+  const Matrix m(300, 96);
+  const HostMatrix got = requantize(m.source, WeightFormat::kMxfp8);
+  ASSERT_EQ(got.codes.size(), 300u * 96);
+  ASSERT_EQ(got.scales.size(), 300u * 3);
+  for (int64_t r = 0; r < 300; ++r) {
+    std::vector<fp4::E4m3> codes(96);
+    std::vector<fp4::E8m0> scales(3);
+    fp4::quantize_mxfp8(m.row(r), codes, scales);
+    for (size_t i = 0; i < 96; ++i)
+      EXPECT_EQ(std::to_integer<uint8_t>(got.codes[static_cast<size_t>(r) * 96 + i]), codes[i].bits);
+    for (size_t i = 0; i < 3; ++i)
+      EXPECT_EQ(std::to_integer<uint8_t>(got.scales[static_cast<size_t>(r) * 3 + i]), scales[i].bits);
+  }
+}
+
 // Tiles that the matrix fills only partly, in both directions.
 TEST(Requantize, Fp8ReachesTheLargestOfEachTile) {
   const Matrix m(300, 200);
@@ -79,6 +95,7 @@ TEST(Requantize, Fp8ReachesTheLargestOfEachTile) {
 TEST(Requantize, RefusesWhatItCannot) {
   const Matrix odd(4, 40);
   EXPECT_FALSE(can_requantize(odd.source, WeightFormat::kMxfp4));
+  EXPECT_FALSE(can_requantize(odd.source, WeightFormat::kMxfp8));
   EXPECT_TRUE(can_requantize(odd.source, WeightFormat::kFp8Block));
   EXPECT_THROW(requantize(odd.source, WeightFormat::kMxfp4), ContractError);
   EXPECT_THROW(requantize(odd.source, WeightFormat::kNvfp4), ContractError);
@@ -86,6 +103,7 @@ TEST(Requantize, RefusesWhatItCannot) {
   bad.values[64 * 129 + 5] = to_bf16(INFINITY);
   EXPECT_THROW(requantize(bad.source, WeightFormat::kFp8Block), ContractError);
   EXPECT_THROW(requantize(bad.source, WeightFormat::kMxfp4), ContractError);
+  EXPECT_THROW(requantize(bad.source, WeightFormat::kMxfp8), ContractError);
 }
 
 }  // namespace

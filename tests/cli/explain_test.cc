@@ -51,9 +51,9 @@ TEST(Explain, FlagsShowWhereTheyDecide) {
   EXPECT_EQ(at(told, {"device", "threads"}).at("value"), "3");
   EXPECT_EQ(at(told, {"device", "threads", "pinned"}).at("value"), "no");
   EXPECT_EQ(at(told, {"arithmetic", "projections"}).at("value"), "bf16");
-  const json pinned = explain({"--pin", "on", "--dense", "fp8"});
+  const json pinned = explain({"--pin", "on", "--dense", "mxfp8"});
   EXPECT_EQ(at(pinned, {"device", "threads", "pinned"}).at("value"), "yes");
-  EXPECT_EQ(at(pinned, {"arithmetic", "projections"}).at("value"), "fp8");
+  EXPECT_EQ(at(pinned, {"arithmetic", "projections"}).at("value"), "mxfp8");
   EXPECT_EQ(at(told, {"arithmetic", "activations"}).at("value"), "fp32");
   EXPECT_EQ(at(told, {"arithmetic", "MLA"}).at("value"), "expanded");
   EXPECT_EQ(at(told, {"cache", "context"}).at("value"), "128 tokens");

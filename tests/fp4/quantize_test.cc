@@ -1,4 +1,4 @@
-// Weight rows to and from MXFP4, NVFP4 and FP8 tiles, against the same rules written in double.
+// Weight rows to and from MXFP4, NVFP4, FP8 tiles and MXFP8, against the same rules written in double.
 #include "fp4/quantize.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "fp4/activation.h"
 
 namespace nibble::fp4 {
 namespace {
@@ -113,6 +114,39 @@ TEST(Fp8Weights, EachTileHasItsScale) {
   EXPECT_EQ(row[299], 3.0f);
 }
 
+TEST(Mxfp8Weights, NothingSaturatesUnderTheSmallestScale) {
+  for (const float deviation : {1.0f, 0.01f, 3e3f, 1e-20f}) {
+    const std::vector<float> row = normal(96 * 8, deviation, 8);
+    std::vector<E4m3> codes(row.size(), E4m3{0xCC});
+    std::vector<E8m0> scales(row.size() / 32, E8m0{0xCC});
+    std::vector<float> back(row.size(), NAN);
+    quantize_mxfp8(row, codes, scales);
+    dequantize_mxfp8(codes, scales, back);
+    bool floor_saturates = false;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const double amax = amax_of(row, i / 32 * 32, 32), scale = std::exp2(std::ceil(std::log2(amax / 448)));
+      ASSERT_EQ(double(to_float(scales[i / 32])), scale);
+      const double x = std::fabs(double(row[i]));
+      const double step = std::max(std::exp2(std::floor(std::log2(x / scale)) - 3), 0x1p-9) * scale;
+      EXPECT_LE(std::fabs(double(back[i]) - double(row[i])), step / 2) << i;
+      floor_saturates |= amax > 464 * std::exp2(std::floor(std::log2(amax)) - 8);
+    }
+    EXPECT_TRUE(floor_saturates);  // or the rules would not have been told apart
+  }
+}
+
+TEST(Mxfp8Weights, QuantisingTwiceChangesNothing) {
+  const std::vector<float> row = normal(1024, 0.3f, 4);
+  std::vector<E4m3> codes(1024);
+  std::vector<E8m0> scales(32);
+  std::vector<float> once(1024), twice(1024);
+  quantize_mxfp8(row, codes, scales);
+  dequantize_mxfp8(codes, scales, once);
+  quantize_mxfp8(once, codes, scales);
+  dequantize_mxfp8(codes, scales, twice);
+  EXPECT_EQ(once, twice);
+}
+
 TEST(WeightQuantisers, RefuseLengthsAndNonFinite) {
   std::vector<float> row(32, 1.0f);
   std::vector<uint8_t> codes(16);
@@ -126,6 +160,17 @@ TEST(WeightQuantisers, RefuseLengthsAndNonFinite) {
   const std::vector<float> one_tile(1);
   std::vector<float> out(129);
   EXPECT_THROW(dequantize_fp8(values, one_tile, out), ContractError);
+  std::vector<E4m3> eight(32);
+  EXPECT_THROW(quantize_mxfp8(row, eight, scales), ContractError);  // the NaN
+  row[3] = INFINITY;
+  EXPECT_THROW(quantize_mxfp8(row, eight, scales), ContractError);
+  row[3] = 57345.0f;
+  EXPECT_THROW(quantize_mxfp8(row, eight, scales), ContractError);
+  row[3] = 57344.0f;
+  EXPECT_NO_THROW(quantize_mxfp8(row, eight, scales));
+  EXPECT_EQ(scales[0], Mxfp8::kMaxScale);
+  eight.resize(31);
+  EXPECT_THROW(quantize_mxfp8(row, eight, scales), ContractError);
 }
 
 }  // namespace

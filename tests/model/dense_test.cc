@@ -15,7 +15,7 @@ using fp4::WeightFormat;
 using testing::Golden;
 using testing::ModelRig;
 
-constexpr double kFp8 = 1.5e-6, kMxfp4 = 2.9e-5;  // measured 3.9e-7 and 7.2e-6
+constexpr double kFp8 = 1.5e-6, kMxfp8 = 7e-6, kMxfp4 = 2.9e-5;  // measured 3.9e-7, 1.8e-6 and 7.2e-6
 
 ModelRig rig_of(WeightFormat dense) {
   return ModelRig(ModelRig::cpu(), Golden::model_path("mxfp4"), DType::kF32, ops::MlaForm::kAbsorbed, dense);
@@ -47,10 +47,14 @@ TEST(Dense, CostsWhatWasMeasured) {
   const auto width = static_cast<size_t>(published.model().config().vocab_size);
   const std::vector<float> want = published.logits(tokens);
   const double fp8 = mean_kl(rig_of(WeightFormat::kFp8Block).logits(tokens), want, width);
+  const double mxfp8 = mean_kl(rig_of(WeightFormat::kMxfp8).logits(tokens), want, width);
   const double mxfp4 = mean_kl(rig_of(WeightFormat::kMxfp4).logits(tokens), want, width);
-  std::printf("mean KL: fp8 %.2e, mxfp4 %.2e\n", fp8, mxfp4);
+  std::printf("mean KL: fp8 %.2e, mxfp8 %.2e, mxfp4 %.2e\n", fp8, mxfp8, mxfp4);
   EXPECT_GT(fp8, 1e-7);  // something was rewritten
   EXPECT_LT(fp8, kFp8);
+  EXPECT_GT(mxfp8, 1e-7);
+  EXPECT_NE(mxfp8, fp8);
+  EXPECT_LT(mxfp8, kMxfp8);
   EXPECT_GT(mxfp4, 4 * fp8);  // fewer bits cost more: the two are not mixed up
   EXPECT_LT(mxfp4, kMxfp4);
 }
@@ -58,7 +62,7 @@ TEST(Dense, CostsWhatWasMeasured) {
 TEST(Dense, CuttingAPromptChangesNoBit) {
   const Golden golden;
   const std::vector<int32_t> tokens = golden.prompts("mxfp4")[0].tokens;
-  for (const WeightFormat dense : {WeightFormat::kFp8Block, WeightFormat::kMxfp4}) {
+  for (const WeightFormat dense : {WeightFormat::kFp8Block, WeightFormat::kMxfp8, WeightFormat::kMxfp4}) {
     ModelRig rig = rig_of(dense);
     const std::vector<float> whole = rig.logits(tokens);
     EXPECT_TRUE(rig.logits(tokens, 5) == whole) << name_of(dense);

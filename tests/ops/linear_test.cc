@@ -17,8 +17,8 @@ using certify::Random;
 using certify::Workspace;
 using fp4::WeightFormat;
 
-constexpr WeightFormat kFormats[] = {WeightFormat::kF32, WeightFormat::kBf16, WeightFormat::kMxfp4,
-                                     WeightFormat::kNvfp4, WeightFormat::kFp8Block};
+constexpr WeightFormat kFormats[] = {WeightFormat::kF32,   WeightFormat::kBf16,     WeightFormat::kMxfp4,
+                                     WeightFormat::kNvfp4, WeightFormat::kFp8Block, WeightFormat::kMxfp8};
 
 // Columns that leave a tail where the format allows one; past one panel of any kernel.
 int64_t odd_columns(WeightFormat format) { return group_columns(format) == 1 ? 1077 : 1056; }
@@ -116,16 +116,20 @@ TEST_P(LinearTest, SmallestAndNaNScales) {
   std::vector<uint8_t> codes(48, 0x22);  // all ones
   Workspace memory(device());
   const std::vector<uint8_t> scales = {0, 255, 1};
-  const WeightMatrix w = {WeightFormat::kMxfp4, 3, 32, memory.vector(codes).data, memory.vector(scales).data};
+  const std::vector<uint8_t> eights(96, 0x38);
+  const WeightMatrix four = {WeightFormat::kMxfp4, 3, 32, memory.vector(codes).data, memory.vector(scales).data};
+  const WeightMatrix eight = {WeightFormat::kMxfp8, 3, 32, memory.vector(eights).data, memory.vector(scales).data};
   std::vector<float> x(64, 0.0f);
   x[5] = x[32 + 6] = 1.0f;
-  const Linear args = one_part(memory, 2, x, w);
-  linear(device(), args);
-  const std::vector<float> y = memory.read(args.parts[0].out);
-  for (const size_t t : {size_t{0}, size_t{3}}) {
-    EXPECT_EQ(y[t], 0x1p-127f);
-    EXPECT_TRUE(std::isnan(y[t + 1]));
-    EXPECT_EQ(y[t + 2], 0x1p-126f);
+  for (const WeightMatrix& w : {four, eight}) {
+    const Linear args = one_part(memory, 2, x, w);
+    linear(device(), args);
+    const std::vector<float> y = memory.read(args.parts[0].out);
+    for (const size_t t : {size_t{0}, size_t{3}}) {
+      EXPECT_EQ(y[t], 0x1p-127f);
+      EXPECT_TRUE(std::isnan(y[t + 1]));
+      EXPECT_EQ(y[t + 2], 0x1p-126f);
+    }
   }
 }
 
@@ -153,6 +157,34 @@ TEST_P(LinearTest, EveryE4m3CodeIsExact) {
   }
 }
 
+// In each place of a group, under scales that move the sum by themselves.
+TEST_P(LinearTest, EveryMxfp8CodeIsExactUnderItsScale) {
+  constexpr int64_t kGroup = fp4::Mxfp8::kGroup, kRows = 8;
+  std::vector<uint8_t> codes(kRows * kGroup), scales;
+  for (size_t i = 0; i < codes.size(); ++i) {
+    const bool nan = is_nan(fp4::E4m3{static_cast<uint8_t>(i)});
+    codes[i] = static_cast<uint8_t>(nan ? 0 : i);
+  }
+  for (uint8_t n = 0; n < kRows; ++n) scales.push_back(static_cast<uint8_t>(fp4::Mxfp8::kMaxScale.bits - 17 * n));
+  std::vector<float> identity(kGroup * kGroup, 0.0f);
+  for (size_t t = 0; t < kGroup; ++t) identity[t * kGroup + t] = 1.0f;
+  Workspace memory(device());
+  const WeightMatrix w = {WeightFormat::kMxfp8, kRows, kGroup, memory.vector(codes).data, memory.vector(scales).data};
+  for (const int64_t rows : {int64_t{1}, int64_t{3}, kGroup}) {
+    const Linear args = one_part(memory, rows, std::span(identity).first(static_cast<size_t>(rows * kGroup)), w);
+    linear(device(), args);
+    const std::vector<float> y = memory.read(args.parts[0].out);
+    for (int64_t t = 0; t < rows; ++t) {
+      for (int64_t n = 0; n < kRows; ++n) {
+        const auto at = static_cast<size_t>(n * kGroup + t), row = static_cast<size_t>(n);
+        EXPECT_EQ(y[static_cast<size_t>(t * kRows + n)],
+                  to_float(fp4::E4m3{codes[at]}) * to_float(fp4::E8m0{scales[row]}))
+            << n << " " << t;
+      }
+    }
+  }
+}
+
 // Weights and activations end where memory ends.
 TEST_P(LinearTest, ReadsNothingPastTheEnd) {
   for (const WeightFormat format : kFormats) {
@@ -160,10 +192,10 @@ TEST_P(LinearTest, ReadsNothingPastTheEnd) {
     Random random(5);
     Workspace host;
     const WeightMatrix w = host.weight(format, rows, cols, random, 1.0);
-    const int64_t bits = format == WeightFormat::kF32    ? 32
-                         : format == WeightFormat::kBf16 ? 16
-                         : group_columns(format) == 1    ? 8
-                                                         : 4;
+    const int64_t bits = format == WeightFormat::kF32                                   ? 32
+                         : format == WeightFormat::kBf16                                ? 16
+                         : group_columns(format) == 1 || format == WeightFormat::kMxfp8 ? 8
+                                                                                        : 4;
     const int64_t scales = group_columns(format) == 1 ? 4 : rows * cols / group_columns(format);
     const std::vector<float> x = random.normals(3 * cols);
     const testing::GuardedBytes codes(w.codes, rows * cols * bits / 8),
@@ -267,6 +299,19 @@ TEST(LinearControl, HighNibbleFirstIsCaught) {
   for (uint8_t& byte : codes) byte = static_cast<uint8_t>(byte << 4 | byte >> 4);
   WeightMatrix wrong = right;
   wrong.codes = memory.vector(codes).data;
+  EXPECT_GT(error_of(memory, right, wrong), 0.1);
+}
+
+TEST(LinearControl, ScalesOfTheNextGroupAreCaught) {
+  Workspace memory;
+  Random random(13);
+  std::vector<float> values = random.normals(8 * 64);
+  for (size_t i = 0; i < values.size(); ++i) values[i] *= i / 32 % 2 == 0 ? 1.0f : 4.0f;
+  const WeightMatrix right = memory.weight(WeightFormat::kMxfp8, 8, 64, values);
+  std::vector<uint8_t> scales = memory.read(View1<const uint8_t>{static_cast<const uint8_t*>(right.scales), 16});
+  std::rotate(scales.begin(), scales.begin() + 1, scales.end());
+  WeightMatrix wrong = right;
+  wrong.scales = memory.vector(scales).data;
   EXPECT_GT(error_of(memory, right, wrong), 0.1);
 }
 

@@ -33,7 +33,8 @@ struct Activations {
 template <class X>
 NIBBLE_INLINE void prepare(Activations<X>& x, fp4::WeightFormat format, int64_t cols) {
   if constexpr (kNibbleOrder) {
-    const bool nibbles = format == fp4::WeightFormat::kMxfp4 || format == fp4::WeightFormat::kNvfp4;
+    const bool nibbles = format == fp4::WeightFormat::kMxfp4 || format == fp4::WeightFormat::kNvfp4 ||
+                         format == fp4::WeightFormat::kMxfp8;
     const int64_t whole = (cols + kLanes - 1) / kLanes * kLanes;
     x.has_nibbles = nibbles && x.tokens <= kNibbleTokens && x.tokens * whole <= kNibbleColumns;
     for (int64_t t = 0; x.has_nibbles && t < x.tokens; ++t) {

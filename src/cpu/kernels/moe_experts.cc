@@ -125,6 +125,7 @@ void moe_experts(Device& device, const ops::MoeExperts& a) {
   const ops::MoeExpertsScratch at =
       ops::moe_experts_scratch(a.x.rows, a.ids.cols, a.w1.experts.size, a.x.cols, a.w1.rows);
   const Groups groups = group_by_expert(a, at);
+  if (static_cast<CpuDevice&>(device).expert_pages().due()) ExpertPages::ask(pool(device), a, groups.end);
   with_dtype(a.x.dtype, [&]<class X>() {
     X* hidden = reinterpret_cast<X*>(a.scratch.data + at.hidden);
     float* sums = reinterpret_cast<float*>(a.scratch.data + at.sums);

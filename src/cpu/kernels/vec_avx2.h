@@ -20,9 +20,9 @@ NIBBLE_INLINE NativeF native_load_bf16(const uint16_t* p) {
   const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
-// Bytes as integers, none past the eighth.
-NIBBLE_INLINE NativeI native_load_u8(const uint8_t* p) {
-  return __builtin_bit_cast(NativeI, _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+// Signed bytes as integers, none past the eighth.
+NIBBLE_INLINE NativeI native_load_s8(const uint8_t* p) {
+  return __builtin_bit_cast(NativeI, _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
 }
 NIBBLE_INLINE NativeF native_to_float(NativeI v) { return _mm256_cvtepi32_ps(__builtin_bit_cast(__m256i, v)); }
 // Sixteen nibbles of eight bytes, low nibble first, looked up in a table of sixteen integers, times `scale`.
@@ -156,6 +156,12 @@ NIBBLE_INLINE NativeWords native_lookup_words(const uint8_t* p, const NativeCode
   const __m256i upper = _mm256_shuffle_epi8(twice(planes), codes);
   const __m256i lower = _mm256_shuffle_epi8(twice(planes + 16), codes);
   return {{_mm256_unpacklo_epi8(lower, upper), _mm256_unpackhi_epi8(lower, upper)}};
+}
+// Sixteen bytes in that order, each the top one of an integer; what is below is others' bytes.
+NIBBLE_INLINE void native_bytes_to_nibble(const uint8_t* p, NativeI* out) {
+  const __m256i twice = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  out[0] = __builtin_bit_cast(NativeI, _mm256_sllv_epi32(twice, _mm256_setr_epi32(24, 24, 24, 24, 16, 16, 16, 16)));
+  out[1] = __builtin_bit_cast(NativeI, _mm256_sllv_epi32(twice, _mm256_setr_epi32(8, 8, 8, 8, 0, 0, 0, 0)));
 }
 // Thirty-two columns as floats, sixteen to each of first and second, in Order::kNibble or kSplit.
 NIBBLE_INLINE void native_lookup_nibble(const uint8_t* p, const NativeCodes& codes, NativeF* first, NativeF* second) {

@@ -20,9 +20,9 @@ NIBBLE_INLINE NativeF native_load_bf16(const uint16_t* p) {
   const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
-// Bytes as integers, none past the sixteenth.
-NIBBLE_INLINE NativeI native_load_u8(const uint8_t* p) {
-  return __builtin_bit_cast(NativeI, _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+// Signed bytes as integers, none past the sixteenth.
+NIBBLE_INLINE NativeI native_load_s8(const uint8_t* p) {
+  return __builtin_bit_cast(NativeI, _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
 NIBBLE_INLINE NativeF native_to_float(NativeI v) { return _mm512_cvtepi32_ps(__builtin_bit_cast(__m512i, v)); }
 // Sixteen nibbles of eight bytes, low nibble first, looked up in a table of sixteen integers, times `scale`.
@@ -86,6 +86,14 @@ NIBBLE_INLINE void native_lookup_nibble(const uint8_t* p, const NativeCodes& cod
     const __m512i nibbles = _mm512_srlv_epi32(_mm512_set1_epi64(eight), shifts);  // a lookup ignores what is above
     *(i == 0 ? first : second) = _mm512_permutexvar_ps(nibbles, values);
   }
+}
+// Sixteen bytes in that order, each the top one of an integer; zeros below.
+NIBBLE_INLINE void native_bytes_to_nibble(const uint8_t* p, NativeI* out) {
+  const __m512i from =
+      _mm512_setr_epi32(0x00808080, 0x08808080, 0x01808080, 0x09808080, 0x02808080, 0x0A808080, 0x03808080, 0x0B808080,
+                        0x04808080, 0x0C808080, 0x05808080, 0x0D808080, 0x06808080, 0x0E808080, 0x07808080, 0x0F808080);
+  const __m512i bytes = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  out[0] = __builtin_bit_cast(NativeI, _mm512_shuffle_epi8(bytes, from));
 }
 // The sum of vec.h over lanes in that order: lanes 8 apart are side by side, those 4 apart 8.
 NIBBLE_INLINE float native_sum_nibble(const NativeF* v) {

@@ -24,8 +24,13 @@ NIBBLE_INLINE NativeF native_load_bf16(const uint16_t* p) {
   const NativeI bits = {p[0] << 16, p[1] << 16, p[2] << 16, p[3] << 16};
   return __builtin_bit_cast(NativeF, bits);
 }
-// Bytes as integers, none past the fourth.
-NIBBLE_INLINE NativeI native_load_u8(const uint8_t* p) { return NativeI{p[0], p[1], p[2], p[3]}; }
+// Signed bytes as integers, none past the fourth.
+NIBBLE_INLINE NativeI native_load_s8(const uint8_t* p) {
+  const auto wide = [p](int i) __attribute__((always_inline)) {
+    return static_cast<int32_t>(static_cast<int8_t>(p[i]));
+  };
+  return NativeI{wide(0), wide(1), wide(2), wide(3)};
+}
 NIBBLE_INLINE NativeF native_to_float(NativeI v) { return __builtin_convertvector(v, NativeF); }
 // Sixteen nibbles of eight bytes, low nibble first, looked up in a table of sixteen integers, times `scale`.
 NIBBLE_INLINE void native_lookup_nibbles(const uint8_t* p, const int8_t* table, float scale, NativeF* out) {

@@ -1,8 +1,8 @@
 // Weights as kernels read them: sixteen consecutive columns of one row, whatever the format.
 //
-// One row type a format, each with at(k), columns k .. k + 15 for a k that is a multiple of 16; plain formats and fp8
-// also have tail(k, count), the last count < 16 columns with zeros after them; bytes(k) is where column k is. Nothing
-// past the row's end is read.
+// One row type a format, each with at(k), columns k .. k + 15 for a k that is a multiple of 16; plain formats and
+// fp8-block also have tail(k, count), the last count < 16 columns with zeros after them; bytes(k) is where column k is.
+// Nothing past the row's end is read.
 #pragma once
 
 #include "cpu/kernels/vec.h"
@@ -11,21 +11,22 @@
 
 namespace nibble::cpu::NIBBLE_ISA {
 
-// Half of each scale: E2M1 codes are looked up as twice their value, which is a small integer. Halving is exact for all
-// of E8M0 (2^-128 is a subnormal float).
-struct HalfScales {
+struct ScaleTable {
   float value[256];
 };
+
+// Half of each scale: E2M1 codes are looked up as twice their value, which is a small integer. Halving is exact for all
+// of E8M0 (2^-128 is a subnormal float).
 template <class Scale>
-consteval HalfScales half_scales() {
-  HalfScales out = {};
+consteval ScaleTable half_scales() {
+  ScaleTable out = {};
   for (int i = 0; i < 256; ++i) {
     const float scale = to_float(Scale{static_cast<uint8_t>(i)});
     out.value[i] = scale == scale ? scale * 0.5f : scale;  // clang computes with no NaN at compile time
   }
   return out;
 }
-static constexpr HalfScales kHalfE8m0 = half_scales<fp4::E8m0>(), kHalfE4m3 = half_scales<fp4::E4m3>();
+static constexpr ScaleTable kHalfE8m0 = half_scales<fp4::E8m0>(), kHalfE4m3 = half_scales<fp4::E4m3>();
 
 // Twice the value of each code; minus zero comes as zero, which no sum can tell apart.
 alignas(16) static constexpr int8_t kDoubledE2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
@@ -37,15 +38,17 @@ NIBBLE_INLINE F16 load_e2m1(const uint8_t* p, float half_scale) {
   return r;
 }
 
-// The seven low bits of E4M3 are a float's exponent and mantissa but for the bias: 2^120 puts it right, subnormals
-// included.
+// The seven low bits of E4M3 are a float's exponent and mantissa but for the bias: in their place they are a number
+// that is 2^120 too small, subnormals included.
+NIBBLE_INLINE NativeF small_e4m3(NativeI bits) {
+  return __builtin_bit_cast(NativeF, bits & static_cast<int32_t>(0x87F00000));
+}
 NIBBLE_INLINE F16 load_e4m3(const uint8_t* p) {
   F16 r;
   for (int i = 0; i < kParts; ++i) {
-    const NativeI bits = native_load_u8(p + i * kNativeLanes), magnitude = bits & 0x7F, sign = (bits & 0x80) << 24;
-    const NativeF value = __builtin_bit_cast(NativeF, magnitude << 20) * native_broadcast(0x1p120f);
-    const NativeI nan = (magnitude == 0x7F) & 0x7FC00000;
-    r.part[i] = __builtin_bit_cast(NativeF, __builtin_bit_cast(NativeI, value) | sign | nan);
+    const NativeI code = native_load_s8(p + i * kNativeLanes), nan = ((code | ~0x7F) == -1) & 0x7FC00000;
+    const NativeF value = small_e4m3(code << 20) * native_broadcast(0x1p120f);
+    r.part[i] = __builtin_bit_cast(NativeF, __builtin_bit_cast(NativeI, value) | nan);
   }
   return r;
 }
@@ -53,6 +56,17 @@ NIBBLE_INLINE F16 load_e4m3(const uint8_t* p) {
 struct NoTables {
   NIBBLE_INLINE explicit NoTables(const ops::WeightMatrix&) {}
 };
+
+// 2^120 times each E8M0 scale that MXFP8 may have: with it a code that is no NaN takes one multiplication.
+consteval ScaleTable mxfp8_factors() {
+  ScaleTable out = {};
+  for (int i = 0; i < 256; ++i) {
+    const float scale = to_float(fp4::E8m0{static_cast<uint8_t>(i)});
+    out.value[i] = scale != scale ? scale : i > fp4::Mxfp8::kMaxScale.bits ? __builtin_inff() : scale * 0x1p120f;
+  }
+  return out;
+}
+static constexpr ScaleTable kMxfp8Factors = mxfp8_factors();
 
 template <class T>
 struct PlainRow {
@@ -183,6 +197,39 @@ struct Fp8BlockRow {
   NIBBLE_INLINE const void* bytes(int64_t k) const { return codes + k; }
 };
 
+struct Mxfp8Row {
+  static constexpr bool kHasTail = false, kPaired = false, kNibbles = kNibbleOrder;
+  static constexpr int kCodeBits = 8;
+  static constexpr int64_t kScaleGroup = fp4::Mxfp8::kGroup;
+  using Matrix = NoTables;
+  const uint8_t *codes, *scales;
+  NIBBLE_INLINE Mxfp8Row(const ops::WeightMatrix& w, int64_t n)
+      : codes(static_cast<const uint8_t*>(w.codes) + n * w.cols),
+        scales(static_cast<const uint8_t*>(w.scales) + n * (w.cols / fp4::Mxfp8::kGroup)) {}
+  NIBBLE_INLINE NativeF factor(int64_t k) const {
+    return native_broadcast(kMxfp8Factors.value[scales[k / fp4::Mxfp8::kGroup]]);
+  }
+  NIBBLE_INLINE F16 at(int64_t k) const {
+    F16 r;
+    for (int i = 0; i < kParts; ++i) {
+      r.part[i] = small_e4m3(native_load_s8(codes + k + i * kNativeLanes) << 20) * factor(k);
+    }
+    return r;
+  }
+#ifdef NIBBLE_NIBBLE_ORDER
+  template <Order kOrder>
+  NIBBLE_INLINE void unpack(int64_t k, const Matrix&, F16* out) const {
+    static_assert(kOrder == Order::kNibble);
+    for (int i = 0; i < 2; ++i) {
+      NativeI top[kParts];
+      native_bytes_to_nibble(codes + k + i * kLanes, top);
+      for (int part = 0; part < kParts; ++part) out[i].part[part] = small_e4m3(top[part] >> 4) * factor(k);
+    }
+  }
+#endif
+  NIBBLE_INLINE const void* bytes(int64_t k) const { return codes + k; }
+};
+
 // Calls body<Row>() with the row type of `format`: the one place where a kernel turns the format into a type.
 template <class Body>
 NIBBLE_INLINE void with_row_type(fp4::WeightFormat format, const Body& body) {
@@ -192,6 +239,7 @@ NIBBLE_INLINE void with_row_type(fp4::WeightFormat format, const Body& body) {
     case fp4::WeightFormat::kMxfp4: return body.template operator()<Mxfp4Row>();
     case fp4::WeightFormat::kNvfp4: return body.template operator()<Nvfp4Row>();
     case fp4::WeightFormat::kFp8Block: return body.template operator()<Fp8BlockRow>();
+    case fp4::WeightFormat::kMxfp8: return body.template operator()<Mxfp8Row>();
   }
 }
 

@@ -157,8 +157,8 @@ void multiply(Device& device, const Linear& a, fp4::WeightFormat format) {
 
 void linear(Device& device, const Linear& a) {
   using fp4::WeightFormat;
-  for (const WeightFormat format :
-       {WeightFormat::kF32, WeightFormat::kBf16, WeightFormat::kMxfp4, WeightFormat::kNvfp4, WeightFormat::kFp8Block}) {
+  for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kBf16, WeightFormat::kMxfp4, WeightFormat::kNvfp4,
+                                    WeightFormat::kFp8Block, WeightFormat::kMxfp8}) {
     with_row_type(format,
                   [&]<class Row>() { with_dtype(a.x.dtype, [&]<class X>() { multiply<X, Row>(device, a, format); }); });
   }

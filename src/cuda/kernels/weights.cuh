@@ -109,6 +109,22 @@ struct Fp4Row {
 using Mxfp4Row = Fp4Row<fp4::Mxfp4>;
 using Nvfp4Row = Fp4Row<fp4::Nvfp4>;
 
+// Eight codes with their factor; `left` columns remain from p on.
+template <bool kVector>
+__device__ __forceinline__ void load_e4m3(const uint8_t* p, int64_t left, float factor, float (&out)[kColumns]) {
+  if constexpr (kVector) {
+    const uint2 v = __ldg(reinterpret_cast<const uint2*>(p));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      out[i] = e4m3(v.x >> (8 * i) & 0xFFu) * factor;
+      out[4 + i] = e4m3(v.y >> (8 * i) & 0xFFu) * factor;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kColumns; ++i) out[i] = i < left ? e4m3(p[i]) * factor : 0.0f;
+  }
+}
+
 struct Fp8BlockRow {
   const uint8_t* codes;
   const float* scales;
@@ -125,20 +141,28 @@ struct Fp8BlockRow {
       for (int i = 0; i < kColumns; ++i) out[i] = 0.0f;
       return;
     }
-    const float factor = __ldg(scales + k / fp4::Fp8Block::kTile);
-    if constexpr (kVector) {
-      const uint2 v = __ldg(reinterpret_cast<const uint2*>(codes + k));
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        out[i] = e4m3(v.x >> (8 * i) & 0xFFu) * factor;
-        out[4 + i] = e4m3(v.y >> (8 * i) & 0xFFu) * factor;
-      }
-    } else {
-#pragma unroll
-      for (int i = 0; i < kColumns; ++i) out[i] = k + i < cols ? e4m3(codes[k + i]) * factor : 0.0f;
-    }
+    load_e4m3<kVector>(codes + k, cols - k, __ldg(scales + k / fp4::Fp8Block::kTile), out);
   }
   __device__ __forceinline__ float at(int64_t k) const { return e4m3(codes[k]) * scales[k / fp4::Fp8Block::kTile]; }
+};
+
+struct Mxfp8Row {
+  const uint8_t *codes, *scales;
+  int64_t cols;
+  __device__ Mxfp8Row(const ops::WeightMatrix& w, int64_t n)
+      : codes(static_cast<const uint8_t*>(w.codes) + n * w.cols),
+        scales(static_cast<const uint8_t*>(w.scales) + n * (w.cols / fp4::Mxfp8::kGroup)),
+        cols(w.cols) {}
+  template <bool kVector>
+  __device__ __forceinline__ void load(int64_t k, float (&out)[kColumns]) const {
+    if (k >= cols) {
+#pragma unroll
+      for (int i = 0; i < kColumns; ++i) out[i] = 0.0f;
+      return;
+    }
+    load_e4m3<kVector>(codes + k, cols - k, e8m0(__ldg(scales + k / fp4::Mxfp8::kGroup)), out);
+  }
+  __device__ __forceinline__ float at(int64_t k) const { return e4m3(codes[k]) * e8m0(scales[k / fp4::Mxfp8::kGroup]); }
 };
 
 // Calls body<Row>() with the row type of `format`: the one place where the format becomes a type.
@@ -150,6 +174,7 @@ void with_row_type(fp4::WeightFormat format, const Body& body) {
     case fp4::WeightFormat::kMxfp4: return body.template operator()<Mxfp4Row>();
     case fp4::WeightFormat::kNvfp4: return body.template operator()<Nvfp4Row>();
     case fp4::WeightFormat::kFp8Block: return body.template operator()<Fp8BlockRow>();
+    case fp4::WeightFormat::kMxfp8: return body.template operator()<Mxfp8Row>();
   }
 }
 

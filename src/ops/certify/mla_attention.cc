@@ -34,7 +34,8 @@ const std::vector<Cell>& cells() {
                                         {"f32", {{126, 4}}, kOdd, fp4::WeightFormat::kF32},
                                         {"mxfp4", {{126, 4}}, kTiny, fp4::WeightFormat::kMxfp4},
                                         {"nvfp4", {{126, 4}}, kTiny, fp4::WeightFormat::kNvfp4},
-                                        {"fp8-block", {{126, 4}}, kOdd, fp4::WeightFormat::kFp8Block}};
+                                        {"fp8-block", {{126, 4}}, kOdd, fp4::WeightFormat::kFp8Block},
+                                        {"mxfp8", {{126, 4}}, kTiny, fp4::WeightFormat::kMxfp8}};
   return all;
 }
 

@@ -20,7 +20,7 @@ constexpr Cell kCells[] = {
     {1, 8, 4, 512, 160, WeightFormat::kMxfp4, DType::kBf16},  {5, 40, 3, 64, 96, WeightFormat::kMxfp4, DType::kF32},
     {70, 3, 2, 64, 32, WeightFormat::kNvfp4, DType::kF32},    {9, 6, 2, 48, 80, WeightFormat::kNvfp4, DType::kBf16},
     {3, 4, 4, 130, 33, WeightFormat::kFp8Block, DType::kF32}, {3, 5, 2, 37, 19, WeightFormat::kBf16, DType::kF32},
-    {2, 2, 1, 1, 1, WeightFormat::kF32, DType::kF32}};
+    {2, 2, 1, 1, 1, WeightFormat::kF32, DType::kF32},         {6, 5, 3, 96, 64, WeightFormat::kMxfp8, DType::kBf16}};
 
 ExpertBank bank(Workspace& memory, const Cell& c, int64_t rows, int64_t cols, Random& random) {
   std::vector<WeightMatrix> experts;

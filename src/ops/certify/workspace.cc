@@ -73,29 +73,37 @@ struct Packed {
   float tensor_scale = 1.0f;
 };
 
-template <class F, class QuantizeRow>
+// kPerCode values share a code of one byte.
+template <class F, class Code, size_t kPerCode, class QuantizeRow>
 Packed pack_rows(std::span<const float> values, int64_t cols, const QuantizeRow& quantize_row) {
   const auto width = static_cast<size_t>(cols), groups = width / F::kGroup, rows = values.size() / width;
-  Packed out{std::vector<uint8_t>(values.size() / 2), std::vector<uint8_t>(rows * groups)};
+  const size_t row_bytes = width / kPerCode;
+  Packed out{std::vector<uint8_t>(rows * row_bytes), std::vector<uint8_t>(rows * groups)};
   for (size_t n = 0; n < rows; ++n) {
+    std::vector<Code> codes(row_bytes);
     std::vector<typename F::Scale> scales(groups);
-    quantize_row(values.subspan(n * width, width), std::span(out.codes).subspan(n * width / 2, width / 2),
-                 std::span(scales));
+    quantize_row(values.subspan(n * width, width), std::span(codes), std::span(scales));
+    std::memcpy(out.codes.data() + n * row_bytes, codes.data(), row_bytes);
     for (size_t g = 0; g < groups; ++g) out.scales[n * groups + g] = scales[g].bits;
   }
   return out;
 }
 
 Packed pack_mxfp4(std::span<const float> values, int64_t cols) {
-  return pack_rows<fp4::Mxfp4>(values, cols, fp4::quantize_mxfp4);
+  return pack_rows<fp4::Mxfp4, uint8_t, 2>(values, cols, fp4::quantize_mxfp4);
 }
 
 Packed pack_nvfp4(std::span<const float> values, int64_t cols) {
   const float divisor = fp4::nvfp4_divisor(largest(values));
-  Packed out = pack_rows<fp4::Nvfp4>(
+  Packed out = pack_rows<fp4::Nvfp4, uint8_t, 2>(
       values, cols, [&](auto row, auto codes, auto scales) { fp4::quantize_nvfp4(row, divisor, codes, scales); });
   out.tensor_scale = 1.0f / divisor;
   return out;
+}
+
+Packed pack_mxfp8(std::span<const float> values, int64_t cols) {
+  return pack_rows<fp4::Mxfp8, fp4::E4m3, 1>(
+      values, cols, [](auto row, auto codes, auto scales) { fp4::quantize_mxfp8(row, codes, scales); });
 }
 
 Packed pack_fp8_block(std::span<const float> values, int64_t cols) {
@@ -128,6 +136,7 @@ WeightMatrix Workspace::weight(fp4::WeightFormat format, int64_t rows, int64_t c
     case fp4::WeightFormat::kMxfp4: packed = pack_mxfp4(values, cols); break;
     case fp4::WeightFormat::kNvfp4: packed = pack_nvfp4(values, cols); break;
     case fp4::WeightFormat::kFp8Block: packed = pack_fp8_block(values, cols); break;
+    case fp4::WeightFormat::kMxfp8: packed = pack_mxfp8(values, cols); break;
   }
   out.codes = put(packed.codes.data(), packed.codes.size());
   out.scales = put(packed.scales.data(), packed.scales.size());
