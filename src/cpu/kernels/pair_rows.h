@@ -22,11 +22,12 @@ consteval Bf16Table bf16_table() {
   Bf16Table out = {};
   for (int s = 0; s < 256; ++s) {
     const float scale = to_float(Scale{static_cast<uint8_t>(s)});
+    const bool nan = scale != scale;
     for (int c = 0; c < 16; ++c) {
-      const double value = static_cast<double>(scale) * 0.5 * kDoubled[c];
+      const double value = nan ? 0 : static_cast<double>(scale) * 0.5 * kDoubled[c];  // clang computes with no NaN here
       const bool large = value > 0x1.FFp127 || value < -0x1.FFp127;
       const float infinity = value < 0 ? -__builtin_inff() : __builtin_inff();
-      out.value[s][c] = to_bf16(scale != scale ? scale : large ? infinity : static_cast<float>(value)).bits;
+      out.value[s][c] = to_bf16(nan ? scale : large ? infinity : static_cast<float>(value)).bits;
     }
   }
   return out;
