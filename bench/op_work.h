@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "fp4/weight_bytes.h"
 #include "ops/ops.h"
 
 namespace nibble {
@@ -23,16 +24,7 @@ struct Work {
 inline double bytes_of(const ConstRows& x) { return static_cast<double>(x.rows * x.cols * bytes_of(x.dtype)); }
 inline double bytes_of(const View2<const float>& x) { return static_cast<double>(x.rows * x.cols * 4); }
 inline double weight_bytes(fp4::WeightFormat format, int64_t rows, int64_t cols) {
-  const auto size = static_cast<double>(rows * cols);
-  switch (format) {
-    case fp4::WeightFormat::kF32: return size * 4;
-    case fp4::WeightFormat::kBf16: return size * 2;
-    case fp4::WeightFormat::kMxfp4: return size / 2 + size / fp4::Mxfp4::kGroup;
-    case fp4::WeightFormat::kNvfp4: return size / 2 + size / fp4::Nvfp4::kGroup;
-    case fp4::WeightFormat::kFp8Block: return size;
-    case fp4::WeightFormat::kMxfp8: return size + size / fp4::Mxfp8::kGroup;
-  }
-  return 0;
+  return static_cast<double>(fp4::code_bytes(format, rows, cols) + fp4::scale_bytes(format, rows, cols));
 }
 inline double weight_bytes(const ops::ExpertBank& bank) { return weight_bytes(bank.format, bank.rows, bank.cols); }
 // Positions that a row of each sequence sees, summed over rows.

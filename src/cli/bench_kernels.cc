@@ -1,7 +1,7 @@
 #include <numeric>
 
 #include "cli/bench_ops.h"
-#include "fp4/format.h"
+#include "fp4/weight_bytes.h"
 #include "ops/certify/steps.h"
 #include "ops/kda_rows.h"
 #include "ops/linear.h"
@@ -19,12 +19,8 @@ constexpr int64_t kLatent = 3584, kExpertWidth = 3072, kExperts = 48, kTopK = 16
 constexpr int64_t kHidden = 7168, kProjection = 12288;
 constexpr int64_t kHeads = 96, kHeadDim = 128, kSlots = 48;
 
-int64_t code_bytes(WeightFormat format, int64_t rows, int64_t cols) {
-  return format == WeightFormat::kBf16 ? rows * cols * 2 : rows * cols / 2;
-}
 int64_t weight_bytes(WeightFormat format, int64_t rows, int64_t cols) {
-  const int64_t group = ops::group_columns(format);
-  return code_bytes(format, rows, cols) + (group == 1 ? 0 : rows * cols / group);
+  return fp4::code_bytes(format, rows, cols) + fp4::scale_bytes(format, rows, cols);
 }
 
 ops::ExpertBank bank(BenchMemory& memory, WeightFormat format, int64_t rows, int64_t cols) {
@@ -69,7 +65,8 @@ OpBench product(BenchMemory& memory, WeightFormat format, int64_t rows, int64_t 
   Workspace& at = memory.workspace();
   Random random(1);
   std::vector<ops::WeightMatrix> matrices;
-  for (int64_t bytes = 0; bytes < kPoolBytes / 2 || matrices.size() < 2; bytes += code_bytes(format, outputs, cols)) {
+  for (int64_t bytes = 0; bytes < kPoolBytes / 2 || matrices.size() < 2;
+       bytes += fp4::code_bytes(format, outputs, cols)) {
     matrices.push_back(memory.matrix(format, outputs, cols));
   }
   ops::Linear args = {
@@ -158,7 +155,7 @@ BenchMemory::BenchMemory(Device& device)
       e4m3_(kPoolBytes / 8, 0x0707070707070707u, 0x1818181818181818u) {}
 
 ops::WeightMatrix BenchMemory::matrix(WeightFormat format, int64_t rows, int64_t cols) {
-  const int64_t codes = code_bytes(format, rows, cols), scales = weight_bytes(format, rows, cols) - codes;
+  const int64_t codes = fp4::code_bytes(format, rows, cols), scales = fp4::scale_bytes(format, rows, cols);
   ops::WeightMatrix out = {.format = format, .rows = rows, .cols = cols, .codes = codes_.take(codes)};
   if (scales != 0) out.scales = (format == WeightFormat::kMxfp4 ? e8m0_ : e4m3_).take(scales);
   return out;

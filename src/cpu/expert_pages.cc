@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "fp4/weight_bytes.h"
 #include "ops/moe_experts.h"
 
 namespace nibble::cpu {
@@ -17,30 +18,9 @@ void want_pages(const void* data, int64_t bytes) {
   ::madvise(reinterpret_cast<void*>(begin), at + static_cast<uintptr_t>(bytes) - begin, MADV_WILLNEED);
 }
 
-int64_t code_bytes(const ops::WeightMatrix& w) {
-  const int64_t values = w.rows * w.cols;
-  switch (w.format) {
-    case fp4::WeightFormat::kF32: return values * 4;
-    case fp4::WeightFormat::kBf16: return values * 2;
-    case fp4::WeightFormat::kMxfp4:
-    case fp4::WeightFormat::kNvfp4: return values / 2;
-    case fp4::WeightFormat::kFp8Block:
-    case fp4::WeightFormat::kMxfp8: return values;
-  }
-  return 0;
-}
-
-int64_t scale_bytes(const ops::WeightMatrix& w) {
-  constexpr int64_t kTile = fp4::Fp8Block::kTile;
-  if (w.format == fp4::WeightFormat::kFp8Block)
-    return (w.rows + kTile - 1) / kTile * ((w.cols + kTile - 1) / kTile) * 4;
-  const int64_t group = ops::group_columns(w.format);
-  return group == 1 ? 0 : w.rows * w.cols / group;
-}
-
 void want_matrix(const ops::WeightMatrix& w) {
-  want_pages(w.codes, code_bytes(w));
-  want_pages(w.scales, scale_bytes(w));
+  want_pages(w.codes, fp4::code_bytes(w.format, w.rows, w.cols));
+  want_pages(w.scales, fp4::scale_bytes(w.format, w.rows, w.cols));
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "fp4/format.h"
+#include "fp4/weight_bytes.h"
 
 namespace nibble::plan {
 namespace {
@@ -100,17 +100,8 @@ class Counter {
 };
 
 int64_t matrix_bytes(fp4::WeightFormat format, const Slot& s) {
-  const int64_t size = s.rows * s.cols;
-  const auto tiles = [](int64_t n) { return (n + fp4::Fp8Block::kTile - 1) / fp4::Fp8Block::kTile; };
-  switch (format) {
-    case fp4::WeightFormat::kF32: return size * 4;
-    case fp4::WeightFormat::kBf16: return size * 2;
-    case fp4::WeightFormat::kMxfp4: return size / 2 + size / fp4::Mxfp4::kGroup;
-    case fp4::WeightFormat::kNvfp4: return size / 2 + size / fp4::Nvfp4::kGroup + 8;  // and two scalars
-    case fp4::WeightFormat::kFp8Block: return size + tiles(s.rows) * tiles(s.cols) * 4;
-    case fp4::WeightFormat::kMxfp8: return size + size / fp4::Mxfp8::kGroup;
-  }
-  return 0;
+  const int64_t scalars = format == fp4::WeightFormat::kNvfp4 ? 8 : 0;
+  return fp4::code_bytes(format, s.rows, s.cols) + fp4::scale_bytes(format, s.rows, s.cols) + scalars;
 }
 
 fp4::WeightFormat expert_format(const Config& c) {
