@@ -7,7 +7,8 @@ if [ "${1:-}" = --check ]; then mode=(--dry-run -Werror) && shift; fi
 if [ $# -eq 0 ]; then
   folders=(src tests bench)
   [ -d include ] && folders+=(include)
-  mapfile -t files < <(find "${folders[@]}" -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' | sort)
+  mapfile -t files < <(find "${folders[@]}" -name node_modules -prune -o \( -name '*.h' -o -name '*.cc' -o -name '*.cu' \
+    -o -name '*.cuh' \) -print | sort)
 else
   files=("$@")
 fi

@@ -37,11 +37,15 @@ void Admission::enter_work() {
   ++in_progress_;
 }
 
-void Admission::leave(int64_t choices) {
+void Admission::release(int64_t choices) {
+  const std::lock_guard lock(mutex_);
+  sequences_ -= choices;
+}
+
+void Admission::leave() {
   std::function<void()> drained;
   {
     const std::lock_guard lock(mutex_);
-    sequences_ -= choices;
     if (--in_progress_ == 0) drained = std::exchange(drained_, nullptr);
   }
   if (drained) drained();

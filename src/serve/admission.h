@@ -17,12 +17,14 @@ class Admission {
 
   // What enter() would say: asked before the work of reading.
   std::optional<ApiError> refusal(int64_t choices) const;
-  // Counts a request for so many answers in, until leave(), or says why not.
+  // Counts a request for so many answers in, or says why not. Its places are free again from release() on, which comes
+  // before the last of its answer is written: whoever has read that may come again at once. It is waited for until
+  // leave().
   std::optional<ApiError> enter(int64_t choices);
-  void leave(int64_t choices);
-  // Work that has no answers yet, or never will: it is waited for as well.
+  void release(int64_t choices);
+  // Work that has no answers yet, or never will, is waited for as well.
   void enter_work();
-  void leave_work() { leave(0); }
+  void leave();
 
   // Nobody enters any more. Once the last has left `drained` is called, by whoever that was.
   void drain(std::function<void()> drained);

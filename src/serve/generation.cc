@@ -44,7 +44,7 @@ void Inbox::deliver() {
 }
 
 Generation::Generation(Prepared prepared, const text::Tokenizer& tokenizer, Generator& generator, Metrics& metrics,
-                       std::shared_ptr<HttpReply> reply, Headers headers, Dialect dialect, Done done)
+                       std::shared_ptr<HttpReply> reply, Headers headers, Dialect dialect, Over over, Done done)
     : prepared_(std::move(prepared)),
       tokenizer_(tokenizer),
       generator_(generator),
@@ -52,6 +52,7 @@ Generation::Generation(Prepared prepared, const text::Tokenizer& tokenizer, Gene
       reply_(std::move(reply)),
       headers_(std::move(headers)),
       dialect_(dialect),
+      on_over_(std::move(over)),
       done_(std::move(done)) {
   for (const Request& request : prepared_.requests) {
     for (int32_t i = 0; i < request.choices; ++i) {
@@ -219,8 +220,7 @@ Usage Generation::usage() const {
 }
 
 void Generation::complete() {
-  over_ = true;
-  cancel();  // no effect but on what a stop string of ours has ended
+  stop();
   const Usage total = usage();
   Outcome outcome{.status = 200, .usage = total};
   std::vector<Choice> whole;
@@ -242,8 +242,7 @@ void Generation::complete() {
 void Generation::fail(ApiError error) {
   if (over_) return;
   const auto alive = shared_from_this();
-  over_ = true;
-  cancel();
+  stop();
   for (const State& state : choices_) {
     if (!state.ended) observe(state, "error");
   }
@@ -263,12 +262,18 @@ void Generation::fail(ApiError error) {
 void Generation::client_gone(std::string_view why) {
   if (over_) return;
   const auto alive = shared_from_this();
-  over_ = true;
-  cancel();
+  stop();
   for (const State& state : choices_) {
     if (!state.ended) observe(state, "abort");
   }
   done_(*this, {.status = 499, .finish = std::string(why), .usage = usage()});
+}
+
+// The engine has ended by itself but for what a stop string of ours, an error or the client cuts off.
+void Generation::stop() {
+  over_ = true;
+  cancel();
+  on_over_();
 }
 
 void Generation::cancel() {

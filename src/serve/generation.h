@@ -53,10 +53,11 @@ struct Outcome {
 
 class Generation : public std::enable_shared_from_this<Generation> {
  public:
-  using Done = std::function<void(Generation&, const Outcome&)>;
+  using Over = std::function<void()>;  // nothing more will be computed; the last of the answer is about to be sent
+  using Done = std::function<void(Generation&, const Outcome&)>;  // then: it has been
 
   Generation(Prepared prepared, const text::Tokenizer& tokenizer, Generator& generator, Metrics& metrics,
-             std::shared_ptr<HttpReply> reply, Headers headers, Dialect dialect, Done done);
+             std::shared_ptr<HttpReply> reply, Headers headers, Dialect dialect, Over over, Done done);
 
   // Hands the request to the engine; on any thread, as compiling what constrains it may take long. Throws Refusal where
   // the engine refuses; nothing has been sent then.
@@ -70,7 +71,6 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void fail(ApiError error);
   // A comment on a stream that has been silent for that long.
   void keep_alive(std::chrono::milliseconds silence);
-  int64_t choices() const { return static_cast<int64_t>(choices_.size()); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -90,6 +90,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void emit(State& state, int32_t index, const text::ChatEvent& event);
   void end_choice(State& state, int32_t index, FinishReason finish);
   void complete();
+  void stop();
   void cancel();
   void client_gone(std::string_view why);
   void send_stream();
@@ -103,6 +104,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::shared_ptr<HttpReply> reply_;
   Headers headers_;
   Dialect dialect_;
+  Over on_over_;
   Done done_;
 
   std::vector<Engine::Id> ids_;

@@ -283,12 +283,13 @@ void Service::start(const ExchangePtr& exchange, Prepared prepared) {
   if (!admitted(exchange, common_.admission.enter(choices))) return;
   const auto generation = std::make_shared<Generation>(
       std::move(prepared), model().knows.tokenizer, model().generator, common_.metrics, exchange->reply,
-      exchange->headers, dialect_of(exchange->request.path),
+      exchange->headers, dialect_of(exchange->request.path), [this, choices] { common_.admission.release(choices); },
       [this, exchange](Generation& g, const Outcome& outcome) { ended(g, exchange, outcome); });
   const auto submitted = [this, exchange, generation, choices](const std::optional<ApiError>& refusal) {
     if (refusal) {
+      common_.admission.release(choices);
       respond(exchange, *refusal);
-      return common_.admission.leave(choices);
+      return common_.admission.leave();
     }
     active_.insert(generation);
     generation->begin();
@@ -316,7 +317,7 @@ void Service::in_background(std::function<std::function<void()>()> work) {
   host_.background([this, work = std::move(work)] {
     host_.post([this, then = work()] {
       then();
-      common_.admission.leave_work();
+      common_.admission.leave();
     });
   });
 }
@@ -324,7 +325,7 @@ void Service::in_background(std::function<std::function<void()>()> work) {
 void Service::ended(Generation& generation, const ExchangePtr& exchange, const Outcome& outcome) {
   log(exchange->request, exchange->id, exchange->started, outcome);
   active_.erase(generation.shared_from_this());
-  common_.admission.leave(generation.choices());
+  common_.admission.leave();
 }
 
 void Service::chat(const ExchangePtr& exchange) { generate(exchange, prepare_chat); }

@@ -28,13 +28,15 @@ TEST(Admission, NeverMoreThanFitWhoeverAsksAtOnce) {
         } else {
           for (; held > 0; --held) {
             in -= choices;
-            admission.leave(choices);
+            admission.release(choices);
+            admission.leave();
           }
         }
       }
       for (; held > 0; --held) {
         in -= choices;
-        admission.leave(choices);
+        admission.release(choices);
+        admission.leave();
       }
     });
   }
@@ -56,12 +58,29 @@ TEST(Admission, DrainedOnceTheLastHasLeft) {
   admission.drain([&] { ++drained; });
   EXPECT_TRUE(admission.draining());
   EXPECT_EQ(admission.enter(1)->code, "draining");
-  admission.leave(2);
+  admission.release(2);
+  admission.leave();
   EXPECT_EQ(drained, 0);
-  admission.leave_work();
+  admission.leave();
   EXPECT_EQ(drained, 1);
   admission.enter_work();  // what nobody asked for any more
-  admission.leave_work();
+  admission.leave();
+  EXPECT_EQ(drained, 1);
+}
+
+// The last of an answer is written in between.
+TEST(Admission, PlacesAreFreeBeforeTheRequestHasLeft) {
+  Admission admission(1, 0);
+  int drained = 0;
+  EXPECT_FALSE(admission.enter(1));
+  EXPECT_EQ(admission.refusal(1)->status, 429);
+  admission.release(1);
+  EXPECT_FALSE(admission.enter(1));
+  admission.drain([&] { ++drained; });
+  admission.leave();
+  EXPECT_EQ(drained, 0);
+  admission.release(1);
+  admission.leave();
   EXPECT_EQ(drained, 1);
 }
 
