@@ -111,7 +111,8 @@ struct Sums {
 };
 
 // Adds the products of `width` columns, four rows from `first` on by kTokens activations; x[t] + column is theirs.
-template <class Tile, int kTokens>
+// `kFresh`: to nothing, whatever `out` has.
+template <class Tile, int kTokens, bool kFresh>
 NIBBLE_INLINE void add_tile(const Panel<Tile>& panel, int64_t first, int64_t width, const typename Tile::X* const* x,
                             int64_t column, float (*out)[Tile::kPanelRows][kLanes]) {
 #pragma GCC unroll 4
@@ -121,7 +122,9 @@ NIBBLE_INLINE void add_tile(const Panel<Tile>& panel, int64_t first, int64_t wid
 #pragma GCC unroll 6
     for (int t = 0; t < kTokens; ++t) {
 #pragma GCC unroll 4
-      for (int r = 0; r < Tile::kRows; ++r) acc[t][r] = native_load(out[t][first + r] + lane);
+      for (int r = 0; r < Tile::kRows; ++r) {
+        acc[t][r] = kFresh ? native_broadcast(0.0f) : native_load(out[t][first + r] + lane);
+      }
     }
     for (int64_t k = 0; k < width; k += Tile::kStep) {
       decltype(Tile::part_columns(x[0], part)) v[kTokens];
@@ -145,7 +148,7 @@ NIBBLE_INLINE void add_tile(const Panel<Tile>& panel, int64_t first, int64_t wid
 
 // Tokens outside, rows inside: a tile's activations stay in the first-level cache beside the panel. What is left at
 // the end is cut into two tiles of nearly the same size.
-template <class Tile>
+template <class Tile, bool kFresh>
 void add_panel(const Panel<Tile>& panel, int64_t width, const typename Tile::X* const* x, int64_t column,
                int64_t tokens, Sums<Tile>& out) {
   for (int64_t t = 0; t < tokens;) {
@@ -153,7 +156,7 @@ void add_panel(const Panel<Tile>& panel, int64_t width, const typename Tile::X* 
     const int64_t count = left >= 2 * Tile::kTokens ? Tile::kTokens : left > Tile::kTokens ? (left + 1) / 2 : left;
     with_count<Tile::kTokens>(count, [&]<int kTokens>() {
       for (int64_t r = 0; r < Tile::kPanelRows; r += Tile::kRows) {
-        add_tile<Tile, kTokens>(panel, r, width, x + t, column, out.lane + t);
+        add_tile<Tile, kTokens, kFresh>(panel, r, width, x + t, column, out.lane + t);
       }
     });
     t += count;
@@ -208,11 +211,10 @@ struct Panels {
   static void block(const ops::WeightMatrix& w, int64_t n, int64_t count, const Activations<X>& x, Block& out) {
     constexpr int64_t kPanels = kBlockRows / kRows;
     const int64_t last = n + count - 1, panels = (count + kRows - 1) / kRows, whole = w.cols / kPair * kPair;
+    constexpr int64_t kAtOnce = kLanes / kRows;  // tokens whose sums are added up together
     Sums<Tile> sums[kPanels];
-    for (int64_t p = 0; p < panels; ++p) {
-      for (int64_t t = 0; t < x.tokens + x.tokens % 2; ++t) {
-        for (int64_t r = 0; r < kRows; ++r) store(sums[p].lane[t][r], zero());
-      }
+    if (x.tokens % kAtOnce != 0) {
+      for (int64_t p = 0; p < panels; ++p) __builtin_memset(sums[p].lane[x.tokens], 0, sizeof(sums[p].lane[0]));
     }
     const Matrix matrix(w);
     Widened widened;
@@ -226,18 +228,19 @@ struct Panels {
         const int64_t next_n = is_last && !is_end ? n : n + (p + 1) * kRows;
         const int64_t next_column = !is_last ? column : is_end ? 0 : column + width;
         widen(w, matrix, n + p * kRows, last, column, width, next_n, next_column, panel);
-        add_panel<Tile>(panel, width, widened.at, column - from, x.tokens, sums[p]);
+        (column == 0 ? add_panel<Tile, true> : add_panel<Tile, false>)(panel, width, widened.at, column - from,
+                                                                       x.tokens, sums[p]);
       }
     }
     if (whole < w.cols) add_rest(w, n, last, panels, whole, x, widened, panel, sums);
     const float factor = Math::factor(w);
-    constexpr int64_t kAtOnce = kLanes / kRows;  // tokens whose sums are added up together
     for (int64_t p = 0; p < panels; ++p) {
       for (int64_t t = 0; t < x.tokens; t += kAtOnce) {
         float totals[kLanes];
         Tile::totals(sums[p].lane[t][0], totals);
+        store(totals, load(totals) * broadcast(factor));
         for (int64_t i = 0; i < kAtOnce && t + i < x.tokens; ++i) {
-          for (int64_t r = 0; r < kRows; ++r) out[t + i][p * kRows + r] = totals[i * kRows + r] * factor;
+          __builtin_memcpy(out[t + i] + p * kRows, totals + i * kRows, kRows * sizeof(float));
         }
       }
     }
@@ -259,7 +262,7 @@ struct Panels {
         const int64_t at = n + p * kRows + r;
         Math::put(Math::weights_rest(Row(w, at < last ? at : last), column, count), panel.row[r]);
       }
-      add_panel<Tile>(panel, kPair, widened.at, 0, x.tokens, sums[p]);
+      (column == 0 ? add_panel<Tile, true> : add_panel<Tile, false>)(panel, kPair, widened.at, 0, x.tokens, sums[p]);
     }
   }
 };
