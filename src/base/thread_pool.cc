@@ -34,8 +34,7 @@ void stay_on([[maybe_unused]] std::thread& thread, [[maybe_unused]] int processo
 }
 
 // Returns once `value` is no longer `old`.
-template <class T>
-void await_change(const std::atomic<T>& value, T old) {
+void await_change(const std::atomic<uint32_t>& value, uint32_t old) {
   for (int i = 0; i < kLooks; ++i) {
     if (value.load(std::memory_order_acquire) != old) return;
     pause();
@@ -64,18 +63,21 @@ ThreadPool::~ThreadPool() {
 // The shares of `round` that nobody has taken, from `first` on and round again.
 void ThreadPool::take_shares(uint32_t round, int first) {
   for (int i = 0; i < size_; ++i) {
-    const int share = first + i < size_ ? first + i : first + i - size_;
+    const int index = first + i < size_ ? first + i : first + i - size_;
+    Share& share = shares_[static_cast<size_t>(index)];
+    // Looking first leaves the line with whoever has the share: of many threads each looks at all the others'.
     uint32_t before = round - 1;
-    if (!shares_[static_cast<size_t>(share)].taken_in.compare_exchange_strong(before, round,
-                                                                              std::memory_order_relaxed)) {
+    if (share.taken_in.load(std::memory_order_relaxed) != before ||
+        !share.taken_in.compare_exchange_strong(before, round, std::memory_order_relaxed)) {
       continue;
     }
     const int64_t count = count_.load(std::memory_order_relaxed);
-    const int64_t begin = count * share / size_, end = count * (share + 1) / size_;
+    const int64_t begin = count * index / size_, end = count * (index + 1) / size_;
     if (begin < end) {
-      range_.load(std::memory_order_relaxed)(context_.load(std::memory_order_relaxed), begin, end, share);
+      range_.load(std::memory_order_relaxed)(context_.load(std::memory_order_relaxed), begin, end, index);
     }
-    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
+    share.done_in.exchange(round, std::memory_order_acq_rel);  // no store: it has to come before the look for sleepers
+    share.done_in.notify_one();
   }
 }
 
@@ -88,12 +90,15 @@ void ThreadPool::run(int64_t count, Range range, const void* context) {
   range_.store(range, std::memory_order_relaxed);
   context_.store(context, std::memory_order_relaxed);
   count_.store(count, std::memory_order_relaxed);
-  unfinished_.store(size_, std::memory_order_relaxed);
   const uint32_t round = round_.load(std::memory_order_relaxed) + 1;
   round_.store(round, std::memory_order_release);
   round_.notify_all();
   take_shares(round, 0);
-  for (int left; (left = unfinished_.load(std::memory_order_acquire)) != 0;) await_change(unfinished_, left);
+  for (const Share& share : shares_) {
+    for (uint32_t last; (last = share.done_in.load(std::memory_order_acquire)) != round;) {
+      await_change(share.done_in, last);
+    }
+  }
 }
 
 void ThreadPool::work(int worker) {

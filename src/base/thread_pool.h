@@ -38,9 +38,10 @@ class ThreadPool {
  private:
   using Range = void (*)(const void* context, int64_t begin, int64_t end, int worker);
   // One share of the loop. `taken_in` is the round that it was last taken in: a compare-and-exchange from the round
-  // before gives it to one thread, and fails for one that is late with an older round.
+  // before gives it to one thread, and fails for one that is late with an older round. `done_in`: the round that it was
+  // last done in, on the same line, so that a share costs its thread one line.
   struct alignas(64) Share {
-    std::atomic<uint32_t> taken_in = 0;
+    std::atomic<uint32_t> taken_in = 0, done_in = 0;
   };
   void run(int64_t count, Range range, const void* context);
   void work(int worker);
@@ -48,13 +49,12 @@ class ThreadPool {
 
   int size_;
   std::vector<Share> shares_;
-  // The loop, written before its round begins. Whoever has taken a share may read it, for the round cannot end before
-  // that share is done.
-  std::atomic<Range> range_ = nullptr;
+  // The loop, written before its round begins, and all on one line. Whoever has taken a share may read it, for the
+  // round cannot end before that share is done.
+  alignas(64) std::atomic<Range> range_ = nullptr;
   std::atomic<const void*> context_ = nullptr;
   std::atomic<int64_t> count_ = 0;
-  alignas(64) std::atomic<uint32_t> round_ = 0;
-  alignas(64) std::atomic<int> unfinished_ = 0;
+  std::atomic<uint32_t> round_ = 0;
   std::atomic<bool> stopping_ = false;
   std::vector<std::thread> workers_;  // last, so that all else is there when they begin
 };
