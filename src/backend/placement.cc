@@ -59,7 +59,12 @@ void Topology::keep(const hwloc_bitmap_s* processors) {
 
 int Topology::cores() const { return count(topology_.get(), HWLOC_OBJ_CORE); }
 int Topology::processors() const { return count(topology_.get(), HWLOC_OBJ_PU); }
-int Topology::numa_nodes() const { return count(topology_.get(), HWLOC_OBJ_NUMANODE); }
+
+int Topology::numa_nodes() const {
+  const std::vector<NumaNode> all = nodes();
+  return static_cast<int>(
+      std::count_if(all.begin(), all.end(), [](const NumaNode& n) { return !n.processors.empty(); }));
+}
 
 std::vector<NumaNode> Topology::nodes() const {
   std::vector<NumaNode> out;

@@ -29,9 +29,9 @@ class Topology {
   // machine.
   static Topology synthetic(const std::string& description, const std::vector<int>& allowed = {});
 
-  int cores() const;       // physical ones, at least 1
-  int processors() const;  // hardware threads, at least 1
-  int numa_nodes() const;
+  int cores() const;                    // physical ones, at least 1
+  int processors() const;               // hardware threads, at least 1
+  int numa_nodes() const;               // that have processors left
   std::vector<NumaNode> nodes() const;  // of memory that this process may use; those of its processors that are left
 
   // The processor of each of `threads` threads, in the order of the machine, so that neighbours share caches and

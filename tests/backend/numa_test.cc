@@ -67,6 +67,7 @@ TEST(Numa, OneNodeIsLeftToTheSystem) {
 TEST(Numa, ThreadsThatMayNotLeaveAPackageHaveItsNodesOnly) {
   const Topology half = Topology::synthetic("pack:2 numa:2 core:4 pu:1", range(8, 16));
   EXPECT_EQ(half.processors(), 8);
+  EXPECT_EQ(half.numa_nodes(), 2);
   EXPECT_EQ(nodes(half, on(half.place(8))), (Numbers{2, 3}));
   std::set<int> left;
   for (const NumaNode& node : half.nodes()) left.insert(node.processors.begin(), node.processors.end());
