@@ -33,6 +33,10 @@ struct EngineOptions {
   int threads = 0;               // 0: one a physical core
   std::string pinning = "auto";  // "on": each thread stays on a processor of its own; "off": it does not; "auto": it
                                  // does where `threads` is 0 and the machine has several NUMA nodes
+  std::string numa = "auto";     // "interleave": what the thread that makes the engine, and each that it starts from
+                                 // then on, touches first goes to the NUMA nodes of the engine's threads in turn,
+                                 // weights that are read from files too; "off": where the system puts it; "auto":
+                                 // interleaved where several threads lie on several nodes, and no policy is set
   std::string dense = "bf16";    // "fp8", "mxfp8" or "mxfp4": the bf16 projections are rewritten so on load, in memory
   bool mlock = false;            // the whole checkpoint is read on load, and stays in memory
   int64_t context = 0;           // tokens a sequence may reach; 0: what the model allows, as far as memory goes
@@ -52,6 +56,7 @@ struct EngineOptions {
   bool record_steps = true;  // steps of one token a sequence as graphs, on devices that gain from it; the same bits
   std::string mla_form = "absorbed";                                          // or "expanded"
   std::function<void(std::string_view phase, int done, int total)> progress;  // while loading
+  std::function<void(std::string_view line)> warn = {};  // what was wished for, cannot be had, and is done without
 };
 
 struct SamplingParams {

@@ -1,5 +1,8 @@
 #include "backend/open_device.h"
 
+#include <numeric>
+#include <system_error>
+
 #include "backend/device_name.h"
 #include "backend/placement.h"
 #include "base/error.h"
@@ -57,6 +60,40 @@ std::unique_ptr<Device> open_cuda(const DeviceOptions& options, int) {
 }
 #endif
 
+bool wants_cuda(const DeviceOptions& options) {
+  const DeviceName name = parse_device(options.device);
+  return name.kind == "cuda" || (name.kind == "auto" && options.isa.empty() && cuda_available());
+}
+
+int count_threads(const DeviceOptions& options, const Topology& machine) {
+  if (options.threads < 0 || options.threads > kMaxThreads) {
+    throw Refusal({.what = "threads " + std::to_string(options.threads),
+                   .seen = std::to_string(machine.cores()) + " cores for this process",
+                   .rule = "1 to " + std::to_string(kMaxThreads) + ", or 0 for one a core",
+                   .fix = "threads 0"});
+  }
+  return options.threads == 0 ? machine.cores() : options.threads;
+}
+
+std::vector<int> pinned_processors(const DeviceOptions& options, const Topology& machine) {
+  const bool whole = options.threads == 0 && machine.numa_nodes() > 1;
+  if (options.pinning == Pinning::kOff || (options.pinning == Pinning::kAuto && !whole)) return {};
+  return machine.place(count_threads(options, machine));
+}
+
+MemoryPlan planned_memory(const DeviceOptions& options, const Topology& machine) {
+  MemoryUsers users = {.threads = count_threads(options, machine),
+                       .processors = pinned_processors(options, machine),
+                       .has_policy = machine.has_memory_policy()};
+  const std::vector<NumaNode> nodes = machine.nodes();
+  if (users.processors.empty()) {  // they may be moved to any
+    for (const NumaNode& node : nodes) {
+      users.processors.insert(users.processors.end(), node.processors.begin(), node.processors.end());
+    }
+  }
+  return plan_memory(options.numa, nodes, users);
+}
+
 }  // namespace
 
 Pinning parse_pinning(const std::string& name) {
@@ -72,11 +109,26 @@ Pinning parse_pinning(const std::string& name) {
 int physical_cores() { return Topology::machine().cores(); }
 
 std::vector<int> pinned_processors(const DeviceOptions& options) {
-  if (options.pinning == Pinning::kOff) return {};
-  if (options.pinning == Pinning::kAuto && options.threads != 0) return {};
+  return pinned_processors(options, Topology::machine());
+}
+
+MemoryPlan planned_memory(const DeviceOptions& options) {
+  if (wants_cuda(options)) return {.nodes = {}, .why = "a GPU has memory of its own"};
+  return planned_memory(options, Topology::machine());
+}
+
+std::string place_memory(const DeviceOptions& options) {
+  if (options.numa == Numa::kOff || wants_cuda(options)) return {};
   const Topology machine = Topology::machine();
-  if (options.pinning == Pinning::kAuto && machine.numa_nodes() < 2) return {};
-  return machine.place(options.threads == 0 ? machine.cores() : options.threads);
+  const std::vector<int> nodes = planned_memory(options, machine).nodes;
+  if (nodes.empty()) return {};
+  const std::error_code error = machine.interleave(nodes);
+  if (!error) return {};
+  const std::string names = std::accumulate(
+      nodes.begin(), nodes.end(), std::string(),
+      [](const std::string& list, int node) { return list + (list.empty() ? "" : ", ") + std::to_string(node); });
+  return "memory stays where the system puts it: to interleave it over NUMA nodes " + names +
+         " was refused: " + error.message();
 }
 
 std::vector<KernelSet> kernel_sets() {
@@ -93,18 +145,11 @@ std::vector<KernelSet> kernel_sets() {
 }
 
 std::unique_ptr<Device> open_device(const DeviceOptions& options) {
-  const DeviceName name = parse_device(options.device);
-  if (name.kind == "cuda" || (name.kind == "auto" && options.isa.empty() && cuda_available())) {
-    return open_cuda(options, name.index);
-  }
-  if (options.threads < 0 || options.threads > kMaxThreads) {
-    throw Refusal({.what = "threads " + std::to_string(options.threads),
-                   .seen = std::to_string(physical_cores()) + " cores for this process",
-                   .rule = "1 to " + std::to_string(kMaxThreads) + ", or 0 for one a core",
-                   .fix = "threads 0"});
-  }
-  const int threads = options.threads == 0 ? physical_cores() : options.threads;
-  return std::make_unique<cpu::CpuDevice>(*choose_isa(options.isa).kernels, threads, pinned_processors(options));
+  if (wants_cuda(options)) return open_cuda(options, parse_device(options.device).index);
+  const Topology machine = Topology::machine();
+  const int threads = count_threads(options, machine);
+  return std::make_unique<cpu::CpuDevice>(*choose_isa(options.isa).kernels, threads,
+                                          pinned_processors(options, machine));
 }
 
 }  // namespace nibble::backend

@@ -126,6 +126,7 @@ OpRow time_slice(const OpsOptions& o, int threads) {
   options.max_sequences = 1;
   options.step_tokens = 16;
   options.checkpoint_bytes = 0;
+  options.warn = {};  // said already
   const plan::Footprint f = plan::footprint(checkpoint::Checkpoint::open(synth.directory), 1);
   Engine engine(options);
   scratch.reset();  // the files live on in the engine's mappings, and nothing is left behind by a kill
@@ -185,6 +186,7 @@ void run(const OpsOptions& o) {
   const SvgFile svg = open_svg(o.svg);
   ModelOptions on = o.model;
   if (on.device == "auto") on.device = "cpu";
+  place_memory(on);
   const std::unique_ptr<Device> device = open_device(on);
   if (!device->shares_host_memory()) {
     throw Refusal({.what = "--device " + on.device,

@@ -11,6 +11,11 @@
 #include "engine/load.h"
 
 namespace nibble::cli {
+namespace {
+
+void warn(std::string_view line) { fmt::print(stderr, "nibble: {}\n", line); }
+
+}  // namespace
 
 void add_device_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--device", options.device, "cpu, cuda, cuda:N, or auto for the best there is")
@@ -34,6 +39,10 @@ void add_device_options(CLI::App& command, ModelOptions& options) {
       ->envname("NIBBLE_THREADS");
   command.add_option("--pin", options.pinning, "Keep each thread on a core of its own: auto, on or off")
       ->check(CLI::IsMember({"auto", "on", "off"}))
+      ->capture_default_str();
+  command.add_option("--numa", options.numa, "Memory over the threads' NUMA nodes in turn: auto, interleave or off")
+      ->envname("NIBBLE_NUMA")
+      ->check(CLI::IsMember({"auto", "interleave", "off"}))
       ->capture_default_str();
 }
 
@@ -83,7 +92,13 @@ backend::DeviceOptions device_options(const ModelOptions& options) {
   return {.device = options.device,
           .isa = options.isa,
           .threads = options.threads,
-          .pinning = backend::parse_pinning(options.pinning)};
+          .pinning = backend::parse_pinning(options.pinning),
+          .numa = backend::parse_numa(options.numa)};
+}
+
+void place_memory(const ModelOptions& options) {
+  const std::string refused = backend::place_memory(device_options(options));
+  if (!refused.empty()) warn(refused);
 }
 
 std::unique_ptr<Device> open_device(const ModelOptions& options) {
@@ -108,6 +123,7 @@ EngineOptions engine_options(const ModelOptions& options) {
           .isa = options.isa,
           .threads = options.threads,
           .pinning = options.pinning,
+          .numa = options.numa,
           .dense = options.dense,
           .mlock = options.mlock,
           .context = options.context,
@@ -115,7 +131,8 @@ EngineOptions engine_options(const ModelOptions& options) {
           .precision = options.precision == "exact" ? Precision::kExact : Precision::kBf16,
           .record_steps = !options.eager,
           .mla_form = options.mla_form,
-          .progress = {}};
+          .progress = {},
+          .warn = warn};
 }
 
 void add_suspend_option(CLI::App& command, std::string& directory) {

@@ -30,6 +30,7 @@ struct ModelOptions {
   std::string mla_form = "absorbed";
   int threads = 0;               // 0: one a core
   std::string pinning = "auto";  // or "on", "off"
+  std::string numa = "auto";     // or "interleave", "off"
   std::string dense = "bf16";    // what bf16 projections become on load
   bool mlock = false;
   int64_t context = 0;  // 0: what the model allows
@@ -37,9 +38,8 @@ struct ModelOptions {
   bool verbose = false;
 };
 
-// -m, --device, --isa, --require, -t, --pin; and for commands that run the model -c, --precision, --mla, --dense,
-// --mlock,
-// --verbose.
+// -m, --device, --isa, --require, -t, --pin, --numa; and for commands that run the model -c, --precision, --mla,
+// --dense, --mlock, --verbose.
 void add_device_options(CLI::App& command, ModelOptions& options);
 void add_model_options(CLI::App& command, ModelOptions& options, const char* precision);
 
@@ -48,6 +48,9 @@ std::filesystem::path model_directory(const ModelOptions& options);
 
 // Refuses devices, instruction sets and requirements that this machine or build cannot meet.
 std::unique_ptr<Device> open_device(const ModelOptions& options);
+// Puts the memory of this thread, and of those it starts from then on, where --numa says: for commands that time
+// kernels. Engines do it themselves.
+void place_memory(const ModelOptions& options);
 backend::DeviceOptions device_options(const ModelOptions& options);
 EngineOptions engine_options(const ModelOptions& options);
 

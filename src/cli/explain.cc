@@ -47,11 +47,17 @@ Decision explain_threads(const ModelOptions& o, const Device& device) {
                           : pinned            ? "several NUMA nodes, and a thread a core"
                           : o.threads != 0    ? "--threads leaves room for others"
                                               : "one NUMA node"};
+  const backend::MemoryPlan plan = backend::planned_memory(device_options(o));
+  Decision memory{.name = "memory",
+                  .value = plan.nodes.empty() ? "where the system puts it"
+                                              : fmt::format("interleaved over nodes {}", fmt::join(plan.nodes, ", ")),
+                  .how = o.numa == "auto" ? "auto" : "set",
+                  .why = (o.numa == "auto" ? "" : "--numa " + o.numa + ": ") + std::string(plan.why)};
   return {.name = "threads",
           .value = std::to_string(device.concurrency()),
           .how = o.threads == 0 ? "auto" : "set",
           .why = o.threads == 0 ? "one a physical core that this process may use" : "--threads",
-          .parts = {pinning}};
+          .parts = {pinning, memory}};
 }
 
 Decision explain_device(const ModelOptions& o, const Device& device) {

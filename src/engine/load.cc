@@ -69,10 +69,14 @@ std::unique_ptr<Device> open_device(const EngineOptions& options) {
   check_interval(options.checkpoint_interval);
   check_suspend_directory(options.suspend_directory, "suspend_directory");
   parse_dense(options.dense);
-  return backend::open_device({.device = options.device,
-                               .isa = options.isa,
-                               .threads = options.threads,
-                               .pinning = backend::parse_pinning(options.pinning)});
+  const backend::DeviceOptions device = {.device = options.device,
+                                         .isa = options.isa,
+                                         .threads = options.threads,
+                                         .pinning = backend::parse_pinning(options.pinning),
+                                         .numa = backend::parse_numa(options.numa)};
+  const std::string refused = backend::place_memory(device);
+  if (!refused.empty() && options.warn) options.warn(refused);
+  return backend::open_device(device);
 }
 
 model::K3 load_model(const EngineOptions& options, const checkpoint::Checkpoint& checkpoint, Device& device) {

@@ -52,6 +52,8 @@ TEST(Completion, KnowsTheFlagsOfEachSubcommand) {
 TEST(Completion, KnowsTheValuesOfSomeFlags) {
   EXPECT_EQ(complete({"score", "--precision", ""}), (Words{"exact", "bf16"}));
   EXPECT_EQ(complete({"chat", "--effort", "h"}), (Words{"high"}));
+  EXPECT_EQ(complete({"score", "--pin", ""}), (Words{"auto", "on", "off"}));
+  EXPECT_EQ(complete({"score", "--numa", ""}), (Words{"auto", "interleave", "off"}));
 }
 
 }  // namespace

@@ -49,6 +49,8 @@ TEST(Refused, WordsThatAreNoCommandOrFlag) {
   expect_refused({flag("--mla", "fast"), "fast"});
   expect_refused({flag("--dense", "int8"), "int8"});
   expect_refused({flag("--pin", "maybe"), "maybe"});
+  expect_refused({flag("--numa", "on"), "--numa"});
+  expect_refused({flag("--numa", ""), "--numa"});
 }
 
 TEST(Refused, Models) {

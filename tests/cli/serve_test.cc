@@ -1,5 +1,6 @@
 // `nibble serve` as a program, and `nibble chat --url` talking to it.
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "cli/terminal_session.h"
 #include "serve/client.h"
@@ -40,6 +42,7 @@ class Serving {
   }
   ~Serving() { stop(); }
   void tell(int signal) const { ::kill(pid_, signal); }
+  pid_t pid() const { return pid_; }
   // The exit code.
   int stop(int signal = SIGTERM) {
     if (pid_ < 0) return -1;
@@ -67,6 +70,32 @@ TEST(Serve, SaysWhereAndEndsBySignal) {
     EXPECT_TRUE(server.line.starts_with("serving k3-tiny on http://127.0.0.1:")) << server.line;
     EXPECT_EQ(server.stop(signal), 0);
   }
+}
+
+// Threads of a process, or its first alone, whose pages are put on NUMA nodes in turn.
+int interleaved(pid_t pid, bool first_only) {
+  int out = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
+    if (first_only && task.path().filename() != std::to_string(pid)) continue;
+    std::ifstream maps(task.path() / "numa_maps");
+    std::string address, policy;
+    maps >> address >> policy;
+    out += policy.starts_with("interleave");
+  }
+  return out;
+}
+
+// On a machine that hwloc makes up; of its eight nodes the system takes those that there are.
+TEST(Serve, TheEnginesThreadsInterleaveMemoryAndNoOthers) {
+  const bool grants = ::syscall(SYS_set_mempolicy, 0, nullptr, 0) == 0 && std::ifstream("/proc/self/numa_maps").good();
+  ::setenv("HWLOC_SYNTHETIC", "numa:8 core:1 pu:1(indexes=1000,1001,1002,1003,1004,1005,1006,1007)", 1);
+  ::setenv("HWLOC_THISSYSTEM", "1", 1);
+  Serving by_itself({"--device", "cpu", "-t", "6"}), off({"--device", "cpu", "-t", "6", "--numa", "off"});
+  ::unsetenv("HWLOC_SYNTHETIC");
+  ::unsetenv("HWLOC_THISSYSTEM");
+  EXPECT_GE(interleaved(by_itself.pid(), false), grants ? 6 : 0);
+  EXPECT_EQ(interleaved(by_itself.pid(), true), 0);  // the server's
+  EXPECT_EQ(interleaved(off.pid(), false), 0);
 }
 
 // It is tried at the start, and nothing is left in it.

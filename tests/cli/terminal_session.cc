@@ -21,7 +21,8 @@ TerminalSession::TerminalSession(const Arguments& arguments, const Arguments& en
   pid_ = ::forkpty(&fd_, nullptr, nullptr, nullptr);
   if (pid_ < 0) throw std::runtime_error("no pseudo-terminal");
   if (pid_ == 0) {
-    for (const char* name : {"NO_COLOR", "NIBBLE_MODEL", "NIBBLE_DEVICE", "NIBBLE_ISA", "NIBBLE_THREADS"}) {
+    for (const char* name :
+         {"NO_COLOR", "NIBBLE_MODEL", "NIBBLE_DEVICE", "NIBBLE_ISA", "NIBBLE_THREADS", "NIBBLE_NUMA"}) {
       ::unsetenv(name);
     }
     for (std::string& variable : variables) ::putenv(variable.data());

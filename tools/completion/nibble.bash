@@ -19,6 +19,8 @@ _nibble() {
     --require) COMPREPLY=($(compgen -W 'cpu avx2 avx512 cuda' -- "$word")); return ;;
     --precision) COMPREPLY=($(compgen -W 'exact bf16' -- "$word")); return ;;
     --mla) COMPREPLY=($(compgen -W 'absorbed expanded' -- "$word")); return ;;
+    --pin) COMPREPLY=($(compgen -W 'auto on off' -- "$word")); return ;;
+    --numa) COMPREPLY=($(compgen -W 'auto interleave off' -- "$word")); return ;;
     --effort) COMPREPLY=($(compgen -W 'low high max' -- "$word")); return ;;
   esac
 
