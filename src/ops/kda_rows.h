@@ -52,11 +52,11 @@ struct KdaRows {
   View1<std::byte> scratch;  // kda_rows_scratch_bytes, aligned to a float
 };
 
-// What one worker needs: k e^G and q e^G of sixteen rows, plain and times c, S0's two products with those rows, and a
-// and b. Widths are rounded up to whole vectors.
+// What one worker needs: k e^G and q e^G of sixteen rows, plain and times c, S0's two products with those rows, a and
+// b, and S0 itself. Widths are rounded up to whole vectors.
 [[gnu::always_inline]] constexpr int64_t kda_rows_scratch_floats(int64_t key_dim, int64_t value_dim) {
   const int64_t keys = (key_dim + 15) / 16 * 16, values = (value_dim + 15) / 16 * 16;
-  return 2 * kSegmentTokens * (2 * keys + values + kSegmentTokens);
+  return 2 * kSegmentTokens * (2 * keys + values + kSegmentTokens) + keys * values;
 }
 // As the device's kernels say.
 size_t kda_rows_scratch_bytes(const Device& device, int64_t key_dim, int64_t value_dim);

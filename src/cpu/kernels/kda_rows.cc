@@ -3,77 +3,12 @@
 // operations in the same order as if they came one by one.
 #include "ops/kda_rows.h"
 
-#include "cpu/kernels/kernel.h"
+#include "cpu/kernels/kda_segment.h"
+#include "cpu/kernels/kda_turned.h"
 #include "cpu/kernels/kernels.h"
-#include "cpu/kernels/products.h"
 
 namespace nibble::cpu::NIBBLE_ISA {
 namespace {
-
-constexpr int64_t kSegment = ops::kSegmentTokens;
-
-// One head of one slot.
-struct Head {
-  int64_t key_dim, value_dim, width;
-  float* state;    // [V, K]
-  float* records;  // [16, 2 K + V]
-  [[gnu::always_inline]] float* cumulative(int64_t i) const { return records + i * width; }
-  [[gnu::always_inline]] float* key(int64_t i) const { return records + i * width + key_dim; }
-  [[gnu::always_inline]] float* value(int64_t i) const { return records + i * width + 2 * key_dim; }
-};
-
-// A worker's slice of scratch; rows are counted from the segment's start, and have a key's and a query's part each.
-struct Scratch {
-  int64_t keys, values;  // widths in whole vectors
-  float* plain;          // [16, 2, K] k e^G, q e^G
-  float* scaled;         // [16, 2, K] k e^G c, q e^G c
-  float* read;           // [16, 2, V] S0 (k e^G), S0 (q e^G)
-  float* inner;          // [16, 2, 16] a, b
-  [[gnu::always_inline]] Scratch(float* p, int64_t key_dim, int64_t value_dim)
-      : keys((key_dim + kLanes - 1) / kLanes * kLanes),
-        values((value_dim + kLanes - 1) / kLanes * kLanes),
-        plain(p),
-        scaled(plain + 2 * kSegment * keys),
-        read(scaled + 2 * kSegment * keys),
-        inner(read + 2 * kSegment * values) {}
-};
-
-// What q and k of a row are multiplied by.
-struct Norms {
-  float q, k;
-};
-template <class T>
-NIBBLE_INLINE Norms norms(const T* q, const T* k, int64_t n) {
-  const float k_norm = __builtin_sqrtf(dot(k, k, n) + 1e-6f), q_norm = __builtin_sqrtf(dot(q, q, n) + 1e-6f);
-  return {1.0f / q_norm / __builtin_sqrtf(static_cast<float>(n)), 1.0f / k_norm};
-}
-
-// G and k~ of row i into its record, the other factors into scratch.
-template <class T>
-NIBBLE_INLINE void enter_row(const Head& head, const Scratch& s, int64_t i, const T* q, const T* k, const float* decay,
-                             const Norms& norms) {
-  const int64_t n = head.key_dim;
-  const F16 k_scale = broadcast(norms.k), q_scale = broadcast(norms.q);
-  float *cumulative = head.cumulative(i), *plain = s.plain + 2 * i * s.keys, *factors = s.scaled + 2 * i * s.keys;
-  const float* before = i == 0 ? nullptr : head.cumulative(i - 1);
-  for_lanes(n, [&](int64_t c, int64_t count) {
-    const F16 key = load_n(k + c, count) * k_scale, query = load_n(q + c, count) * q_scale;
-    const F16 g = (before == nullptr ? zero() : load_n(before + c, count)) + load_n(decay + c, count);
-    const F16 factor = exp(g), scaled = factor * broadcast(ops::kKdaScale);
-    store_n(cumulative + c, g, count);
-    store_n(head.key(i) + c, key * (exp(zero() - g) * broadcast(1.0f / ops::kKdaScale)), count);
-    store(plain + c, key * factor);
-    store(plain + s.keys + c, query * factor);
-    store(factors + c, key * scaled);
-    store(factors + s.keys + c, query * scaled);
-  });
-}
-
-// a and b of rows first .. end - 1: k~_j with k_i e^G_i c and q_i e^G_i c. Those of j > i mean nothing.
-NIBBLE_INLINE void inner_products(const Head& head, const Scratch& s, int64_t first, int64_t end) {
-  products({head.key(0), head.width, end}, s.scaled + 2 * first * s.keys, s.keys, 2 * (end - first), head.key_dim,
-           s.inner + 2 * first * kSegment, kSegment);
-}
 
 // Asks for what the next head will read of two of its records, from `j` on. It lies after this head's.
 NIBBLE_INLINE void prefetch_records(const Head& head, int64_t j) {
@@ -102,66 +37,6 @@ NIBBLE_INLINE void read_state(const Head& head, const Scratch& s, int64_t first,
   }
 }
 
-// Where values come from and go to: the head's first column in the first row at hand.
-template <class T>
-struct Columns {
-  const T* v;
-  int64_t v_stride;
-  T* out;
-  int64_t out_stride;
-  const float* beta;
-  int64_t beta_stride;
-};
-
-// v' and the output of rows first .. end - 1, in N vectors of columns from c on; count < 16 only with N = 1. `fresh`:
-// S0 counts as zero.
-template <int N, class T>
-NIBBLE_INLINE void finish_columns(const Head& head, const Scratch& s, int64_t first, int64_t end, bool fresh,
-                                  const Columns<T>& io, int64_t c, int64_t count) {
-  for (int64_t i = first; i < end; ++i) {
-    const float *a = s.inner + 2 * i * kSegment, *b = a + kSegment, *read = s.read + 2 * i * s.values + c;
-    F16 value[N], o[N];
-#pragma GCC unroll 4
-    for (int n = 0; n < N; ++n) {
-      value[n] = load_n(io.v + (i - first) * io.v_stride + c + n * kLanes, count);
-      o[n] = zero();
-      if (fresh) continue;
-      value[n] = value[n] - load(read + n * kLanes);
-      o[n] = load(read + s.values + n * kLanes);
-    }
-    for (int64_t j = 0; j < i; ++j) {
-      const F16 minus_a = broadcast(-a[j]), b_j = broadcast(b[j]);
-#pragma GCC unroll 4
-      for (int n = 0; n < N; ++n) {
-        const F16 earlier = load_n(head.value(j) + c + n * kLanes, count);
-        value[n] = fma(minus_a, earlier, value[n]);
-        o[n] = fma(b_j, earlier, o[n]);
-      }
-    }
-    const F16 beta = broadcast(io.beta[(i - first) * io.beta_stride]), b_i = broadcast(b[i]);
-#pragma GCC unroll 4
-    for (int n = 0; n < N; ++n) {
-      value[n] = value[n] * beta;
-      store_n(head.value(i) + c + n * kLanes, value[n], count);
-      store_n(io.out + (i - first) * io.out_stride + c + n * kLanes, fma(b_i, value[n], o[n]), count);
-    }
-  }
-}
-
-template <class T>
-NIBBLE_INLINE void finish_rows(const Head& head, const Scratch& s, int64_t first, int64_t end, bool fresh,
-                               const Columns<T>& io) {
-  constexpr int kWide = kParts == 1 ? 4 : 2;  // eight sums at once, enough to hide the latency of an addition
-  int64_t c = 0;
-  for (; c + kWide * kLanes <= head.value_dim; c += kWide * kLanes) {
-    finish_columns<kWide>(head, s, first, end, fresh, io, c, kLanes);
-  }
-  for (; c < head.value_dim; c += kLanes) {
-    const int64_t left = head.value_dim - c;
-    finish_columns<1>(head, s, first, end, fresh, io, c, left < kLanes ? left : kLanes);
-  }
-}
-
 // Rows v .. v + kRows - 1 of S0, as fold says; `key` and `factor` in scratch.
 template <int kRows>
 NIBBLE_INLINE void fold_rows(const Head& head, const Scratch& s, bool fresh, int64_t v) {
@@ -185,12 +60,7 @@ NIBBLE_INLINE void fold_rows(const Head& head, const Scratch& s, bool fresh, int
 // S0 <- S0 e^G_15 + sum_j v'_j (k~_j e^G_15 c)^T
 NIBBLE_INLINE void fold(const Head& head, const Scratch& s, bool fresh) {
   constexpr int kRows = kParts == 1 ? 8 : 4;
-  const float* last = head.cumulative(kSegment - 1);
-  for_lanes(head.key_dim, [&](int64_t c, int64_t count) {
-    const F16 factor = exp(load_n(last + c, count)), scaled = factor * broadcast(ops::kKdaScale);
-    store(s.scaled + c, factor);
-    for (int64_t j = 0; j < kSegment; ++j) store(s.plain + j * s.keys + c, load_n(head.key(j) + c, count) * scaled);
-  });
+  fold_factors(head, s, s.scaled, s.plain);
   int64_t v = 0;
   for (; v + kRows <= head.value_dim; v += kRows) fold_rows<kRows>(head, s, fresh, v);
   for (; v < head.value_dim; ++v) fold_rows<1>(head, s, fresh, v);
@@ -212,19 +82,26 @@ NIBBLE_INLINE void prefetch_row(const ops::KdaRows& a, int64_t t, int64_t h) {
   prefetch(row<T>(a.out, t) + h * a.value_dim, a.value_dim);
 }
 
+// A head of a sequence, and where its rows are.
 template <class T>
-NIBBLE_INLINE void run_head(const ops::KdaRows& a, int64_t sequence, int64_t h, const Scratch& scratch) {
-  const int64_t slot = a.sequences.slot.data[sequence] * a.heads + h;
-  const int64_t width = 2 * a.key_dim + a.value_dim;
-  const Head head = {a.key_dim, a.value_dim, width, a.state.data + slot * a.value_dim * a.key_dim,
-                     a.records.data + slot * kSegment * width};
-  int64_t t = a.sequences.row_begin.data[sequence], position = a.sequences.position.data[sequence];
-  const int64_t end = a.sequences.row_begin.data[sequence + 1];
-  while (t < end) {
-    const int64_t first = position % kSegment, room = kSegment - first;
-    const int64_t rows = end - t < room ? end - t : room, start = t - first;  // start: the row of position 0 mod 16
-    const bool fresh = position < kSegment;
-    const int64_t stop = first + rows;
+struct Task {
+  const ops::KdaRows& a;
+  int64_t h;
+  Head head;
+  Scratch scratch;
+  int64_t t, end, position;  // the first row that is left, the one after the last, the first one's position
+
+  NIBBLE_INLINE Columns<T> columns() const {
+    return {row<T>(a.v, t) + h * a.value_dim,
+            a.v.stride,
+            row<T>(a.out, t) + h * a.value_dim,
+            a.out.stride,
+            a.beta.row(t) + h,
+            a.beta.stride};
+  }
+  // Records, factors and inner products of rows first .. stop - 1 of the segment.
+  NIBBLE_INLINE void enter(int64_t first, int64_t stop) const {
+    const int64_t start = t - first;  // the row of position 0 mod 16
     const auto q = [&](int64_t i) { return row<T>(a.q, start + i) + h * a.key_dim; };
     const auto k = [&](int64_t i) { return row<T>(a.k, start + i) + h * a.key_dim; };
     Norms scale[kSegment];  // of all rows first: a root takes long, but they do not wait for each other
@@ -233,22 +110,85 @@ NIBBLE_INLINE void run_head(const ops::KdaRows& a, int64_t sequence, int64_t h, 
       enter_row(head, scratch, i, q(i), k(i), a.decay.row(start + i) + h * a.key_dim, scale[i]);
     }
     inner_products(head, scratch, first, stop);
-    // The next segment's rows lie a page or more apart, where no processor looks by itself: two at a time.
-    const auto ahead = [&](int64_t v) {
-      const int64_t i = t + rows + v / kLanes * 2;
-      for (int64_t next = i; next < i + 2 && next < end; ++next) prefetch_row<T>(a, next, h);
+  }
+  // The next segment's rows lie a page or more apart, where no processor looks by itself: two for each sixteen values.
+  NIBBLE_INLINE void ahead(int64_t rows, int64_t v) const {
+    const int64_t i = t + rows + v / kLanes * 2;
+    for (int64_t next = i; next < i + 2 && next < end; ++next) prefetch_row<T>(a, next, h);
+  }
+};
+
+// The rest of a segment, or what there is of it.
+template <class T>
+NIBBLE_INLINE void run_part(Task<T>& task) {
+  const int64_t first = task.position % kSegment, room = kSegment - first, left = task.end - task.t;
+  const int64_t rows = left < room ? left : room, stop = first + rows;
+  const bool fresh = task.position < kSegment;
+  task.enter(first, stop);
+  if (!fresh) read_state(task.head, task.scratch, first, stop, [&](int64_t v) { task.ahead(rows, v); });
+  finish_rows(task.head, task.scratch, first, stop, fresh, task.columns());
+  if (stop == kSegment) fold(task.head, task.scratch, fresh);
+  task.t += rows;
+  task.position += rows;
+}
+
+// Whole segments, with S0 turned once for all of them: a block of it stays in the first-level cache from its products
+// to its fold.
+template <class T>
+NIBBLE_INLINE void run_segments(Task<T>& task, int64_t segments) {
+  constexpr int kWide = kParts == 1 ? 4 : 2, kOthers = 4;
+  const Head& head = task.head;
+  const Scratch& s = task.scratch;
+  const TurnedState state = {s.turned, head.key_dim, head.value_dim};
+  bool fresh = task.position < kSegment;
+  if (!fresh) state.take(head.state);
+  float *const keys = s.scaled, *const factor = s.scaled + kSegment * s.keys;  // free once rows have been entered
+  for (int64_t n = 0; n < segments; ++n) {
+    task.enter(0, kSegment);
+    fold_factors(head, s, factor, keys);
+    const Columns<T> io = task.columns();
+    const auto run = [&]<int kBlocks>(int64_t c) __attribute__((always_inline)) {
+      constexpr int kAtOnce = kParts == 1 && kBlocks > 1 ? 2 : 1;
+      for (int64_t v = c; v < c + kBlocks * kLanes; v += kAtOnce * kLanes) {
+        for (int i = 0; i < kAtOnce; ++i) task.ahead(kSegment, v + i * kLanes);
+        for (int64_t t = 0; t < 2 * kSegment && !fresh; t += kOthers) {
+          state.products<kAtOnce, kOthers>(v, s.plain + t * s.keys, s.keys, s.read + t * s.values + v, s.values);
+        }
+      }
+      finish_columns<kBlocks>(head, s, 0, kSegment, fresh, io, c, kLanes);
+      for (int64_t v = c; v < c + kBlocks * kLanes; v += kLanes) {
+        state.fold(v, fresh, factor, keys, s.keys, head.value(0), head.width, kSegment);
+      }
     };
-    if (!fresh) read_state(head, scratch, first, stop, ahead);
-    const Columns<T> io = {row<T>(a.v, t) + h * a.value_dim,
-                           a.v.stride,
-                           row<T>(a.out, t) + h * a.value_dim,
-                           a.out.stride,
-                           a.beta.row(t) + h,
-                           a.beta.stride};
-    finish_rows(head, scratch, first, stop, fresh, io);
-    if (stop == kSegment) fold(head, scratch, fresh);
-    t += rows;
-    position += rows;
+    int64_t c = 0;
+    for (; c + kWide * kLanes <= head.value_dim; c += kWide * kLanes) run.template operator()<kWide>(c);
+    for (; c < head.value_dim; c += kLanes) run.template operator()<1>(c);
+    fresh = false;
+    task.t += kSegment;
+    task.position += kSegment;
+  }
+  state.give(head.state);
+}
+
+template <class T>
+NIBBLE_INLINE void run_head(const ops::KdaRows& a, int64_t sequence, int64_t h, const Scratch& scratch) {
+  constexpr int64_t kWorthTurning = 4;  // segments
+  const int64_t slot = a.sequences.slot.data[sequence] * a.heads + h, width = 2 * a.key_dim + a.value_dim;
+  const Head head = {a.key_dim, a.value_dim, width, a.state.data + slot * a.value_dim * a.key_dim,
+                     a.records.data + slot * kSegment * width};
+  Task<T> task = {a,
+                  h,
+                  head,
+                  scratch,
+                  a.sequences.row_begin.data[sequence],
+                  a.sequences.row_begin.data[sequence + 1],
+                  a.sequences.position.data[sequence]};
+  while (task.t < task.end) {
+    const int64_t segments = task.position % kSegment == 0 ? (task.end - task.t) / kSegment : 0;
+    if (segments >= kWorthTurning && TurnedState::fits(a.key_dim, a.value_dim))
+      run_segments(task, segments);
+    else
+      run_part(task);
   }
 }
 

@@ -1,0 +1,148 @@
+// What the rows of a segment have in common, however S0 is read: one head's records, the factors of its rows, a and b,
+// and the values that come out. Names are those of ops/kda_rows.h.
+#pragma once
+
+#include "cpu/kernels/kernel.h"
+#include "cpu/kernels/products.h"
+#include "ops/kda_rows.h"
+
+namespace nibble::cpu::NIBBLE_ISA {
+
+constexpr int64_t kSegment = ops::kSegmentTokens;
+
+// One head of one slot.
+struct Head {
+  int64_t key_dim, value_dim, width;
+  float* state;    // [V, K]
+  float* records;  // [16, 2 K + V]
+  [[gnu::always_inline]] float* cumulative(int64_t i) const { return records + i * width; }
+  [[gnu::always_inline]] float* key(int64_t i) const { return records + i * width + key_dim; }
+  [[gnu::always_inline]] float* value(int64_t i) const { return records + i * width + 2 * key_dim; }
+};
+
+// A worker's slice of scratch; rows are counted from the segment's start, and have a key's and a query's part each.
+struct Scratch {
+  int64_t keys, values;  // widths in whole vectors
+  float* plain;          // [16, 2, K] k e^G, q e^G
+  float* scaled;         // [16, 2, K] k e^G c, q e^G c
+  float* read;           // [16, 2, V] S0 (k e^G), S0 (q e^G)
+  float* inner;          // [16, 2, 16] a, b
+  float* turned;         // [V / 16, K, 16] S0
+  [[gnu::always_inline]] Scratch(float* p, int64_t key_dim, int64_t value_dim)
+      : keys((key_dim + kLanes - 1) / kLanes * kLanes),
+        values((value_dim + kLanes - 1) / kLanes * kLanes),
+        plain(p),
+        scaled(plain + 2 * kSegment * keys),
+        read(scaled + 2 * kSegment * keys),
+        inner(read + 2 * kSegment * values),
+        turned(inner + 2 * kSegment * kSegment) {}
+};
+
+// What q and k of a row are multiplied by.
+struct Norms {
+  float q, k;
+};
+template <class T>
+NIBBLE_INLINE Norms norms(const T* q, const T* k, int64_t n) {
+  const float k_norm = __builtin_sqrtf(dot(k, k, n) + 1e-6f), q_norm = __builtin_sqrtf(dot(q, q, n) + 1e-6f);
+  return {1.0f / q_norm / __builtin_sqrtf(static_cast<float>(n)), 1.0f / k_norm};
+}
+
+// G and k~ of row i into its record, the other factors into scratch.
+template <class T>
+NIBBLE_INLINE void enter_row(const Head& head, const Scratch& s, int64_t i, const T* q, const T* k, const float* decay,
+                             const Norms& norms) {
+  const int64_t n = head.key_dim;
+  const F16 k_scale = broadcast(norms.k), q_scale = broadcast(norms.q);
+  float *cumulative = head.cumulative(i), *plain = s.plain + 2 * i * s.keys, *factors = s.scaled + 2 * i * s.keys;
+  const float* before = i == 0 ? nullptr : head.cumulative(i - 1);
+  for_lanes(n, [&](int64_t c, int64_t count) {
+    const F16 key = load_n(k + c, count) * k_scale, query = load_n(q + c, count) * q_scale;
+    const F16 g = (before == nullptr ? zero() : load_n(before + c, count)) + load_n(decay + c, count);
+    const F16 factor = exp(g), scaled = factor * broadcast(ops::kKdaScale);
+    store_n(cumulative + c, g, count);
+    store_n(head.key(i) + c, key * (exp(zero() - g) * broadcast(1.0f / ops::kKdaScale)), count);
+    store(plain + c, key * factor);
+    store(plain + s.keys + c, query * factor);
+    store(factors + c, key * scaled);
+    store(factors + s.keys + c, query * scaled);
+  });
+}
+
+// a and b of rows first .. end - 1: k~_j with k_i e^G_i c and q_i e^G_i c. Those of j > i mean nothing.
+NIBBLE_INLINE void inner_products(const Head& head, const Scratch& s, int64_t first, int64_t end) {
+  products({head.key(0), head.width, end}, s.scaled + 2 * first * s.keys, s.keys, 2 * (end - first), head.key_dim,
+           s.inner + 2 * first * kSegment, kSegment);
+}
+
+// Where values come from and go to: the head's first column in the first row at hand.
+template <class T>
+struct Columns {
+  const T* v;
+  int64_t v_stride;
+  T* out;
+  int64_t out_stride;
+  const float* beta;
+  int64_t beta_stride;
+};
+
+// v' and the output of rows first .. end - 1, in N vectors of columns from c on; count < 16 only with N = 1. `fresh`:
+// S0 counts as zero.
+template <int N, class T>
+NIBBLE_INLINE void finish_columns(const Head& head, const Scratch& s, int64_t first, int64_t end, bool fresh,
+                                  const Columns<T>& io, int64_t c, int64_t count) {
+  for (int64_t i = first; i < end; ++i) {
+    const float *a = s.inner + 2 * i * kSegment, *b = a + kSegment, *read = s.read + 2 * i * s.values + c;
+    F16 value[N], o[N];
+#pragma GCC unroll 4
+    for (int n = 0; n < N; ++n) {
+      value[n] = load_n(io.v + (i - first) * io.v_stride + c + n * kLanes, count);
+      o[n] = zero();
+      if (fresh) continue;
+      value[n] = value[n] - load(read + n * kLanes);
+      o[n] = load(read + s.values + n * kLanes);
+    }
+    for (int64_t j = 0; j < i; ++j) {
+      const F16 minus_a = broadcast(-a[j]), b_j = broadcast(b[j]);
+#pragma GCC unroll 4
+      for (int n = 0; n < N; ++n) {
+        const F16 earlier = load_n(head.value(j) + c + n * kLanes, count);
+        value[n] = fma(minus_a, earlier, value[n]);
+        o[n] = fma(b_j, earlier, o[n]);
+      }
+    }
+    const F16 beta = broadcast(io.beta[(i - first) * io.beta_stride]), b_i = broadcast(b[i]);
+#pragma GCC unroll 4
+    for (int n = 0; n < N; ++n) {
+      value[n] = value[n] * beta;
+      store_n(head.value(i) + c + n * kLanes, value[n], count);
+      store_n(io.out + (i - first) * io.out_stride + c + n * kLanes, fma(b_i, value[n], o[n]), count);
+    }
+  }
+}
+
+template <class T>
+NIBBLE_INLINE void finish_rows(const Head& head, const Scratch& s, int64_t first, int64_t end, bool fresh,
+                               const Columns<T>& io) {
+  constexpr int kWide = kParts == 1 ? 4 : 2;  // eight sums at once, enough to hide the latency of an addition
+  int64_t c = 0;
+  for (; c + kWide * kLanes <= head.value_dim; c += kWide * kLanes) {
+    finish_columns<kWide>(head, s, first, end, fresh, io, c, kLanes);
+  }
+  for (; c < head.value_dim; c += kLanes) {
+    const int64_t left = head.value_dim - c;
+    finish_columns<1>(head, s, first, end, fresh, io, c, left < kLanes ? left : kLanes);
+  }
+}
+
+// e^G_15 to `factor` and each k~_j e^G_15 c to `keys`.
+NIBBLE_INLINE void fold_factors(const Head& head, const Scratch& s, float* factor, float* keys) {
+  const float* last = head.cumulative(kSegment - 1);
+  for_lanes(head.key_dim, [&](int64_t c, int64_t count) {
+    const F16 whole = exp(load_n(last + c, count)), scaled = whole * broadcast(ops::kKdaScale);
+    store(factor + c, whole);
+    for (int64_t j = 0; j < kSegment; ++j) store(keys + j * s.keys + c, load_n(head.key(j) + c, count) * scaled);
+  });
+}
+
+}  // namespace nibble::cpu::NIBBLE_ISA
