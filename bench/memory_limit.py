@@ -22,7 +22,8 @@ GROUP = "nibble-memory-limit"
 
 
 def refuse(what, seen, fix):
-    sys.exit(f"{what}: {seen}; {fix}")
+    print(f"{what}: {seen}; {fix}", file=sys.stderr)
+    sys.exit(2)
 
 
 def parse_bytes(text):
@@ -84,7 +85,7 @@ def make_group(limit):
         try:
             (second[0] / "cgroup.subtree_control").write_text("+memory")
         except OSError as error:
-            refuse(str(second[0]), f"the memory controller cannot be passed on: {error.strerror}", "run it outside of a container")
+            refuse(f"memory limits below {second[0]}", error.strerror, "run it outside of a container")
         return Group(second[0], "memory.max", limit)
     if first:
         return Group(first[0], "memory.limit_in_bytes", limit)
@@ -118,7 +119,8 @@ def measure(group, program, options, seed):
                 looks.append(look(process.pid))
         error = process.stderr.read().decode()
     if process.returncode != 0:
-        sys.exit(f"{program} ended with {process.returncode}: {error.strip()[-400:]}")
+        killed = "; killed, so the limit is below what it holds itself" if process.returncode == -9 else ""
+        sys.exit(f"{program} ended with {process.returncode}{killed}: {error.strip()[-400:]}")
     if len(looks) < 8:
         sys.exit(f"{program} wrote {len(looks)} times; want more tokens (-n)")
     # Now and then two tokens come as one piece of text.
@@ -146,11 +148,13 @@ def main():
     group = make_group(options.limit)
     print(f"{options.model}: {size / 1e9:.1f} GB, limit {options.limit / 1e9:.1f} GB, {options.tokens} tokens, "
           f"{options.runs} runs {' '.join(arguments)}\n")
-    print("| program | run | s/token | major faults/token | MB/token | MB/s |\n| --- | ---: | ---: | ---: | ---: | ---: |")
+    print("| program | run | s/token | major faults/token | MB/token | MB/s |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
 
     def row(program, run, figures):
         seconds, faults, read = figures
-        print(f"| {program} | {run} | {seconds:.3f} | {faults:.1f} | {read / 1e6:.0f} | {read / 1e6 / seconds:.0f} |", flush=True)
+        mb = read / 1e6
+        print(f"| {program} | {run} | {seconds:.3f} | {faults:.1f} | {mb:.0f} | {mb / seconds:.0f} |", flush=True)
 
     found = {program: [] for program in options.programs}
     try:
