@@ -4,18 +4,23 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "fp4/weight_bytes.h"
 #include "ops/moe_experts.h"
 
 namespace nibble::cpu {
 namespace {
 
-// A wish, and none for memory that is no file's.
+// A wish, and none for memory that is no file's. The system drops what one call asks for beyond its readahead window,
+// or the disk's largest request if that is more: 128 KiB unless somebody has changed it.
 void want_pages(const void* data, int64_t bytes) {
+  constexpr uintptr_t kWindow = 128 << 10;
   static const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  if (bytes == 0) return;
-  const auto at = reinterpret_cast<uintptr_t>(data), begin = at / page * page;
-  ::madvise(reinterpret_cast<void*>(begin), at + static_cast<uintptr_t>(bytes) - begin, MADV_WILLNEED);
+  const auto at = reinterpret_cast<uintptr_t>(data), end = at + static_cast<uintptr_t>(bytes);
+  for (uintptr_t begin = at / page * page; begin < end; begin += kWindow) {
+    ::madvise(reinterpret_cast<void*>(begin), std::min(end - begin, kWindow), MADV_WILLNEED);
+  }
 }
 
 void want_matrix(const ops::WeightMatrix& w) {
@@ -40,24 +45,26 @@ bool ExpertPages::due() {
   return calls_ <= until_;
 }
 
-void ExpertPages::ask(ThreadPool& pool, const ops::MoeExperts& a, const int64_t* end) {
-  const int64_t experts = a.w1.experts.size, size = pool.size();
-  // Threads take turns, so that what is read first is asked for first.
-  pool.parallel_for(size, [&](int64_t first, int64_t last, int) {
-    for (int64_t mine = first; mine < last; ++mine) {
-      int64_t turn = 0;
-      const auto each = [&](const auto& want) {
-        for (int64_t e = 0; e < experts; ++e) {
-          if (end[e] != (e == 0 ? 0 : end[e - 1]) && turn++ % size == mine) want(e);
-        }
-      };
-      each([&](int64_t e) {
-        want_matrix(a.w1.experts.data[e]);
-        want_matrix(a.w3.experts.data[e]);
-      });
-      each([&](int64_t e) { want_matrix(a.w2.experts.data[e]); });
+ExpertsAhead::ExpertsAhead(const ops::MoeExperts& args, const int64_t* end, bool asks) : args_(args), end_(end) {
+  if (!asks) return;
+  for (int64_t e = 0; e < args.w1.experts.size; ++e) experts_ += end[e] != (e == 0 ? 0 : end[e - 1]) ? 1 : 0;
+}
+
+// Whoever comes takes the next place, so that several threads ask at once and each place is asked for once.
+void ExpertsAhead::ask(int64_t last) {
+  last = std::min(last, 2 * experts_);
+  for (int64_t place = asked_.load(); place < last;) {
+    if (!asked_.compare_exchange_weak(place, place + 1)) continue;
+    int64_t e = 0, before = place % experts_;
+    while (end_[e] == (e == 0 ? 0 : end_[e - 1]) || before-- > 0) ++e;
+    if (place < experts_) {
+      want_matrix(args_.w1.experts.data[e]);
+      want_matrix(args_.w3.experts.data[e]);
+    } else {
+      want_matrix(args_.w2.experts.data[e]);
     }
-  });
+    place = asked_.load();
+  }
 }
 
 }  // namespace nibble::cpu

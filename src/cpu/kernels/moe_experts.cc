@@ -35,11 +35,13 @@ Groups group_by_expert(const ops::MoeExperts& a, const ops::MoeExpertsScratch& a
   return g;
 }
 
-// f(expert, first, count) for each run of at most kBlockTokens entries of `order` with one expert.
+// f(expert, first, count) for each run of at most kBlockTokens entries of `order` with one expert. `place`: where in
+// `ahead` the first expert lies.
 template <class F>
-NIBBLE_INLINE void for_runs(const Groups& g, int64_t experts, const F& f) {
+NIBBLE_INLINE void for_runs(const Groups& g, int64_t experts, ExpertsAhead& ahead, int64_t place, const F& f) {
   int64_t first = 0;
   for (int64_t e = 0; e < experts; ++e) {
+    if (first < g.end[e]) ahead.reach(place++);
     while (first < g.end[e]) {
       const int64_t left = g.end[e] - first, count = left < kBlockTokens ? left : kBlockTokens;
       f(e, first, count);
@@ -57,11 +59,11 @@ NIBBLE_INLINE F16 landed_lanes(const float* p) {
 
 // hidden[j] = situ(w1 x, w3 x) for the routed rows in the order of `groups`, units [begin, end) of F.
 template <class X>
-void up(const ops::MoeExperts& a, const Groups& groups, X* hidden, int64_t begin, int64_t end) {
+void up(const ops::MoeExperts& a, const Groups& groups, ExpertsAhead& ahead, X* hidden, int64_t begin, int64_t end) {
   const Dots<X> dots = dots_of<X>(a.w1.format);
   const int64_t k = a.ids.cols, width = a.w1.rows;
   Activations<X> x;
-  for_runs(groups, a.w1.experts.size, [&](int64_t e, int64_t first, int64_t tokens) {
+  for_runs(groups, a.w1.experts.size, ahead, 0, [&](int64_t e, int64_t first, int64_t tokens) {
     x.tokens = tokens;
     for (int64_t t = 0; t < tokens; ++t) x.row[t] = row<X>(a.x, groups.order[first + t] / k);
     prepare(x, a.w1.format, a.x.cols);
@@ -88,14 +90,15 @@ NIBBLE_INLINE void for_outputs(int64_t begin, int64_t end, int64_t n, const F& f
 
 // out = sum of weight * (w2 hidden), units [begin, end) of L.
 template <class X>
-void down(const ops::MoeExperts& a, const Groups& groups, const X* hidden, float* sums, int64_t begin, int64_t end) {
+void down(const ops::MoeExperts& a, const Groups& groups, ExpertsAhead& ahead, const X* hidden, float* sums,
+          int64_t begin, int64_t end) {
   const Dots<X> dots = dots_of<X>(a.w2.format);
   const int64_t k = a.ids.cols, width = a.w2.cols, n = a.w2.rows;
   for (int64_t t = 0; t < a.x.rows; ++t) {
     for_outputs(begin, end, n, [&](int64_t column, int64_t lanes) { store_n(sums + t * n + column, zero(), lanes); });
   }
   Activations<X> h;
-  for_runs(groups, a.w2.experts.size, [&](int64_t e, int64_t first, int64_t tokens) {
+  for_runs(groups, a.w2.experts.size, ahead, ahead.experts(), [&](int64_t e, int64_t first, int64_t tokens) {
     h.tokens = tokens;
     for (int64_t t = 0; t < tokens; ++t) h.row[t] = hidden + (first + t) * width;
     prepare(h, a.w2.format, width);
@@ -125,15 +128,15 @@ void moe_experts(Device& device, const ops::MoeExperts& a) {
   const ops::MoeExpertsScratch at =
       ops::moe_experts_scratch(a.x.rows, a.ids.cols, a.w1.experts.size, a.x.cols, a.w1.rows);
   const Groups groups = group_by_expert(a, at);
-  if (static_cast<CpuDevice&>(device).expert_pages().due()) ExpertPages::ask(pool(device), a, groups.end);
+  ExpertsAhead ahead(a, groups.end, static_cast<CpuDevice&>(device).expert_pages().due());
   with_dtype(a.x.dtype, [&]<class X>() {
     X* hidden = reinterpret_cast<X*>(a.scratch.data + at.hidden);
     float* sums = reinterpret_cast<float*>(a.scratch.data + at.sums);
     const int64_t work = a.ids.rows * a.ids.cols * a.w1.rows * a.x.cols;
     split(device, units_of(a.w1.rows), 2 * work,
-          [&](int64_t begin, int64_t end, int) { up(a, groups, hidden, begin, end); });
+          [&](int64_t begin, int64_t end, int) { up(a, groups, ahead, hidden, begin, end); });
     split(device, units_of(a.w2.rows), work,
-          [&](int64_t begin, int64_t end, int) { down(a, groups, hidden, sums, begin, end); });
+          [&](int64_t begin, int64_t end, int) { down(a, groups, ahead, hidden, sums, begin, end); });
   });
 }
 
