@@ -46,7 +46,8 @@ class ExpertsAhead {
   // little enough to be there still when it is read.
   static constexpr int64_t kAhead = 4;
 
-  int64_t experts() const { return experts_; }  // that have rows; 0 where nothing is asked for
+  // That have rows; 0 where nothing is asked for.
+  [[gnu::always_inline]] int64_t experts() const { return experts_; }
   // A thread is about to read at `place`. Returns once what is kAhead beyond it has been asked for by somebody.
   [[gnu::always_inline]] void reach(int64_t place) {
     if (experts_ != 0) ask(place + 1 + kAhead);
