@@ -15,11 +15,12 @@ namespace nibble::ops {
 // Shapes   x [T, K] (T = 0 allowed), W_p [N_p, K], out_p [T, N_p]. K divides by the format's group (32, 16); for
 //          fp8-block and plain formats any K. MXFP8 as our own quantiser makes it: no
 //          code is NaN, no scale above 2^7.
-// Rounds   Weights are widened to fp32: exactly for f32, bf16, MXFP4 and MXFP8; NVFP4 as code * (scale * tensor_scale)
-//          and fp8-block as code * scale, each product rounded once. Products with x and their sums are fp32 (fused
+// Rounds   Weights are widened to fp32: exactly for f32, bf16, MXFP4 and MXFP8; fp8-block as code * scale, rounded
+//          once; NVFP4 either exactly as code * scale, tensor_scale multiplying the finished sum, or as
+//          code * (scale * tensor_scale), each product rounded once. Products with x and their sums are fp32 (fused
 //          where the device has it), one landing into out's dtype. fp32 out of bf16 x is allowed, and the reverse.
 //          A device that multiplies pairs of bf16 does so for bf16 x with bf16, MXFP4 and NVFP4 weights: products are
-//          as exact, but subnormal weights, x and sums count as zero, and tensor_scale multiplies the finished sum.
+//          as exact, but subnormal weights, x and sums count as zero.
 // Order    K runs in 16 lanes (pairs of columns in each, where pairs are multiplied), then a fixed tree: the same for 1
 //          row and for 512, so a row does not depend on T.
 // Owns     Nothing; no scratch.

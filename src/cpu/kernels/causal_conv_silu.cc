@@ -10,8 +10,7 @@ namespace {
 
 constexpr int64_t kWork = 24;      // an exp and a division cost about as much as so many multiply-adds
 constexpr int64_t kChannels = 64;  // a cache line of fp32 weights a tap row of sixteen; few enough to stay in L1
-
-constexpr int64_t kAhead = 4;  // sequences
+constexpr int64_t kAhead = 4;      // sequences
 
 template <class T>
 constexpr T kNothing[kChannels] = {};  // what lies before a sequence's first row

@@ -49,7 +49,6 @@ template <class RowType, class X, Order kOrder>
 struct FloatMath {
   using Tile = FloatTile<X, kOrder>;
   using Row = RowType;
-  using Matrix = typename Row::Matrix;
   using Sum = F16;
   struct Columns {
     F16 half[2];
@@ -82,12 +81,12 @@ struct FloatMath {
     }
     return out;
   }
-  NIBBLE_INLINE static Columns weights(const Row& row, const Matrix& matrix, int64_t k) {
+  NIBBLE_INLINE static Columns weights(const Row& row, int64_t k) {
     Columns out;
     if constexpr (kOrder == Order::kNatural)
       out = {{row.at(k), row.at(k + kLanes)}};
     else
-      row.template unpack<kOrder>(k, matrix, out.half);
+      row.template unpack<kOrder>(k, out.half);
     return out;
   }
   NIBBLE_INLINE static Columns weights_rest(const Row& row, int64_t k, int64_t count) {
@@ -116,7 +115,6 @@ struct FloatMath {
     store(p, w.half[0]);
     store(p + kLanes, w.half[1]);
   }
-  NIBBLE_INLINE static float factor(const ops::WeightMatrix&) { return 1.0f; }
 };
 
 #ifdef NIBBLE_BF16_PAIRS
@@ -139,7 +137,6 @@ template <class RowType>
 struct PairMath {
   using Tile = PairTile;
   using Row = RowType;
-  using Matrix = NoTables;
   using Sum = NativeF;
   static constexpr bool kWidens = false;
   using Columns = NativePairs;
@@ -157,7 +154,7 @@ struct PairMath {
     const NativePairs natural = native_load_pairs(padded);
     return Row::kNibbleOrder ? native_pairs_to_nibble(natural) : natural;
   }
-  NIBBLE_INLINE static Columns weights(const Row& row, const Matrix&, int64_t k) { return row.at(k); }
+  NIBBLE_INLINE static Columns weights(const Row& row, int64_t k) { return row.at(k); }
   NIBBLE_INLINE static Columns weights_rest(const Row& row, int64_t k, int64_t count) { return row.rest(k, count); }
   NIBBLE_INLINE static Sum add(Columns w, Columns x, Sum s) { return native_dot_pairs(w, x, s); }
   NIBBLE_INLINE static float total(Sum s) {
@@ -167,7 +164,6 @@ struct PairMath {
   NIBBLE_INLINE static void put(Columns w, uint16_t* p) {
     native_store_pairs(p, Row::kNibbleOrder ? native_pairs_from_nibble(w) : w);
   }
-  NIBBLE_INLINE static float factor(const ops::WeightMatrix& w) { return Row::factor(w); }
 };
 #endif
 

@@ -31,7 +31,7 @@ consteval int64_t round_columns() {
 // waits for another's misses. The values of those below `count` go to out[t][i + r * apart].
 template <class Math, int kTokens, class X>
 void stream(const ops::WeightMatrix& w, int64_t n, int64_t apart, int64_t count, const X* const* x, int64_t i,
-            const typename Math::Matrix& matrix, Block& out) {
+            Block& out) {
   using Row = typename Math::Row;
   constexpr int kRows = Math::stream_rows(kTokens);
   const auto row = [&](int64_t r) { return Row(w, n + (r * apart < count ? r * apart : count - 1)); };
@@ -49,7 +49,7 @@ void stream(const ops::WeightMatrix& w, int64_t n, int64_t apart, int64_t count,
     for (int t = 0; t < kTokens; ++t) v[t] = Math::columns(x[t] + k);
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
-      const typename Math::Columns weights = Math::weights(rows[r], matrix, k);
+      const typename Math::Columns weights = Math::weights(rows[r], k);
 #pragma GCC unroll 6
       for (int t = 0; t < kTokens; ++t) acc[t][r] = Math::add(weights, v[t], acc[t][r]);
     }
@@ -71,12 +71,11 @@ void stream(const ops::WeightMatrix& w, int64_t n, int64_t apart, int64_t count,
       for (int t = 0; t < kTokens; ++t) acc[t][r] = Math::add(weights, v[t], acc[t][r]);
     }
   }
-  const float factor = Math::factor(w);
 #pragma GCC unroll 6
   for (int t = 0; t < kTokens; ++t) {
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
-      if (r * apart < count) out[t][i + r * apart] = Math::total(acc[t][r]) * factor;
+      if (r * apart < count) out[t][i + r * apart] = Math::total(acc[t][r]) * w.tensor_scale;
     }
   }
 }
@@ -92,11 +91,10 @@ NIBBLE_INLINE void with_count(int64_t count, const F& f) {
 
 template <class Math, class X>
 void streams(const ops::WeightMatrix& w, int64_t n, int64_t count, const X* const* x, int64_t tokens, Block& out) {
-  const typename Math::Matrix matrix(w);
   with_count<Math::kStreamTokens>(tokens, [&]<int kTokens>() {
     constexpr int kRows = Math::stream_rows(kTokens);
     const int64_t apart = (count + kRows - 1) / kRows;
-    for (int64_t i = 0; i < apart; ++i) stream<Math, kTokens>(w, n + i, apart, count - i, x, i, matrix, out);
+    for (int64_t i = 0; i < apart; ++i) stream<Math, kTokens>(w, n + i, apart, count - i, x, i, out);
   });
 }
 
@@ -169,20 +167,18 @@ template <class Math>
 struct Panels {
   using Row = typename Math::Row;
   using Tile = typename Math::Tile;
-  using Matrix = typename Math::Matrix;
   using TileX = typename Tile::X;
   static constexpr int64_t kRows = Tile::kPanelRows;
 
   // Widens `width` columns of the rows from n on, none past `last`, and asks for what comes after them.
-  NIBBLE_INLINE static void widen(const ops::WeightMatrix& w, const Matrix& matrix, int64_t n, int64_t last,
-                                  int64_t column, int64_t width, int64_t next_n, int64_t next_column,
-                                  Panel<Tile>& panel) {
+  NIBBLE_INLINE static void widen(const ops::WeightMatrix& w, int64_t n, int64_t last, int64_t column, int64_t width,
+                                  int64_t next_n, int64_t next_column, Panel<Tile>& panel) {
     for (int64_t r = 0; r < kRows; ++r) {
       const Row row(w, n + r < last ? n + r : last), next(w, next_n + r);
       if (next_column == 0) fetch_scales(next, w.cols);
       for (int64_t k = 0; k < width; k += kPair) {
         __builtin_prefetch(next.bytes(next_column + k));
-        Math::put(Math::weights(row, matrix, column + k), panel.row[r] + k);
+        Math::put(Math::weights(row, column + k), panel.row[r] + k);
       }
     }
   }
@@ -207,6 +203,15 @@ struct Panels {
     }
   }
 
+  // The products of a panel's `width` columns; `is_first`, of its first ones, have nothing to be added to.
+  static void add_columns(const Panel<Tile>& panel, bool is_first, int64_t width, const TileX* const* x, int64_t column,
+                          int64_t tokens, Sums<Tile>& to) {
+    if (is_first)
+      add_panel<Tile, true>(panel, width, x, column, tokens, to);
+    else
+      add_panel<Tile, false>(panel, width, x, column, tokens, to);
+  }
+
   template <class X>
   static void block(const ops::WeightMatrix& w, int64_t n, int64_t count, const Activations<X>& x, Block& out) {
     constexpr int64_t kPanels = kBlockRows / kRows;
@@ -216,7 +221,6 @@ struct Panels {
     if (x.tokens % kAtOnce != 0) {
       for (int64_t p = 0; p < panels; ++p) __builtin_memset(sums[p].lane[x.tokens], 0, sizeof(sums[p].lane[0]));
     }
-    const Matrix matrix(w);
     Widened widened;
     Panel<Tile> panel;
     for (int64_t column = 0; column < whole; column += kPanelColumns) {
@@ -227,18 +231,16 @@ struct Panels {
         const bool is_last = p + 1 == panels, is_end = column + width >= whole;
         const int64_t next_n = is_last && !is_end ? n : n + (p + 1) * kRows;
         const int64_t next_column = !is_last ? column : is_end ? 0 : column + width;
-        widen(w, matrix, n + p * kRows, last, column, width, next_n, next_column, panel);
-        (column == 0 ? add_panel<Tile, true> : add_panel<Tile, false>)(panel, width, widened.at, column - from,
-                                                                       x.tokens, sums[p]);
+        widen(w, n + p * kRows, last, column, width, next_n, next_column, panel);
+        add_columns(panel, column == 0, width, widened.at, column - from, x.tokens, sums[p]);
       }
     }
     if (whole < w.cols) add_rest(w, n, last, panels, whole, x, widened, panel, sums);
-    const float factor = Math::factor(w);
     for (int64_t p = 0; p < panels; ++p) {
       for (int64_t t = 0; t < x.tokens; t += kAtOnce) {
         float totals[kLanes];
         Tile::totals(sums[p].lane[t][0], totals);
-        store(totals, load(totals) * broadcast(factor));
+        store(totals, load(totals) * broadcast(w.tensor_scale));
         for (int64_t i = 0; i < kAtOnce && t + i < x.tokens; ++i) {
           __builtin_memcpy(out[t + i] + p * kRows, totals + i * kRows, kRows * sizeof(float));
         }
@@ -262,7 +264,7 @@ struct Panels {
         const int64_t at = n + p * kRows + r;
         Math::put(Math::weights_rest(Row(w, at < last ? at : last), column, count), panel.row[r]);
       }
-      (column == 0 ? add_panel<Tile, true> : add_panel<Tile, false>)(panel, kPair, widened.at, 0, x.tokens, sums[p]);
+      add_columns(panel, column == 0, kPair, widened.at, 0, x.tokens, sums[p]);
     }
   }
 };

@@ -43,14 +43,15 @@ struct Worker {
 // Rows first .. first + count - 1 of kv_b (at most sixteen) into weights(), widened.
 NIBBLE_INLINE void widen_weights(const Worker& w, int64_t first, int64_t count) {
   const int64_t n = w.a.kv_b.cols, stride = MlaScratch::rounded(n);
+  const F16 factor = broadcast(w.a.kv_b.tensor_scale);
   with_row_type(w.a.kv_b.format, [&]<class Row>() {
     for (int64_t i = 0; i < count; ++i) {
       const Row from(w.a.kv_b, first + i);
       float* out = w.weights() + i * stride;
       int64_t k = 0;
-      for (; k + kLanes <= n; k += kLanes) store(out + k, from.at(k));
+      for (; k + kLanes <= n; k += kLanes) store(out + k, from.at(k) * factor);
       if constexpr (Row::kHasTail) {
-        if (k < n) store(out + k, from.tail(k, n - k));
+        if (k < n) store(out + k, from.tail(k, n - k) * factor);
       }
     }
   });

@@ -35,8 +35,7 @@ consteval Bf16Table bf16_table() {
 static constexpr Bf16Table kE8m0Table = bf16_table<fp4::E8m0>(), kE4m3Table = bf16_table<fp4::E4m3>();
 
 // Each has at(k) for columns k .. k + 31, k a multiple of 32; rest(k, count) for the last count < 32 of them, zeros
-// after; bytes(k), where column k is; and factor(w), which the sum is multiplied by. With kNibbleOrder columns come in
-// the order of native_pairs_to_nibble.
+// after; and bytes(k), where column k is. With kNibbleOrder columns come in the order of native_pairs_to_nibble.
 struct Bf16Pairs {
   static constexpr bool kNibbleOrder = false;
   static constexpr int kCodeBits = 16;
@@ -44,7 +43,6 @@ struct Bf16Pairs {
   const uint16_t* values;
   NIBBLE_INLINE Bf16Pairs(const ops::WeightMatrix& w, int64_t n)
       : values(static_cast<const uint16_t*>(w.codes) + n * w.cols) {}
-  NIBBLE_INLINE static float factor(const ops::WeightMatrix&) { return 1.0f; }
   NIBBLE_INLINE NativePairs at(int64_t k) const { return native_load_pairs(values + k); }
   NIBBLE_INLINE NativePairs rest(int64_t k, int64_t count) const {
     uint16_t padded[kPairColumns] = {};
@@ -62,7 +60,6 @@ struct Mxfp4Pairs {
   NIBBLE_INLINE Mxfp4Pairs(const ops::WeightMatrix& w, int64_t n)
       : codes(static_cast<const uint8_t*>(w.codes) + n * (w.cols / 2)),
         scales(static_cast<const uint8_t*>(w.scales) + n * (w.cols / fp4::Mxfp4::kGroup)) {}
-  NIBBLE_INLINE static float factor(const ops::WeightMatrix&) { return 1.0f; }
   NIBBLE_INLINE NativePairs at(int64_t k) const {
     return native_lookup_pairs(native_load_bytes(codes + k / 2), kE8m0Table.value[scales[k / fp4::Mxfp4::kGroup]]);
   }
@@ -78,7 +75,6 @@ struct Nvfp4Pairs {
   NIBBLE_INLINE Nvfp4Pairs(const ops::WeightMatrix& w, int64_t n)
       : codes(static_cast<const uint8_t*>(w.codes) + n * (w.cols / 2)),
         scales(static_cast<const uint8_t*>(w.scales) + n * (w.cols / fp4::Nvfp4::kGroup)) {}
-  NIBBLE_INLINE static float factor(const ops::WeightMatrix& w) { return w.tensor_scale; }
   NIBBLE_INLINE NativePairs at(int64_t k) const {
     const uint8_t* scale = scales + k / fp4::Nvfp4::kGroup;
     return native_lookup_pairs(native_load_bytes(codes + k / 2), kE4m3Table.value[scale[0]],

@@ -141,21 +141,24 @@ struct NativeCodes {
     byte[16 + code] = static_cast<uint8_t>(to_bf16(value).bits & 0xFF);
   }
 };
-// Sixteen bytes of nibbles, thirty-two columns, as words: columns 0 .. 15 and 16 .. 31, even in one half and odd in the
-// other.
+// Sixteen bytes of nibbles, thirty-two columns, as words: columns 0 .. 15 looked up in `first` and 16 .. 31 in
+// `second`, even in one half and odd in the other. With one table for both, each lookup is made once.
 struct NativeWords {
   __m256i half[2];
 };
-NIBBLE_INLINE NativeWords native_lookup_words(const uint8_t* p, const NativeCodes& codes_of) {
-  const uint8_t* planes = codes_of.byte;
+NIBBLE_INLINE NativeWords native_lookup_words(const uint8_t* p, const NativeCodes& first, const NativeCodes& second) {
   const auto twice = [](const uint8_t* bytes) __attribute__((always_inline)) {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
   };
   const __m256i codes =
       _mm256_and_si256(_mm256_srlv_epi64(twice(p), _mm256_set_epi64x(4, 4, 0, 0)), _mm256_set1_epi8(15));
-  const __m256i upper = _mm256_shuffle_epi8(twice(planes), codes);
-  const __m256i lower = _mm256_shuffle_epi8(twice(planes + 16), codes);
-  return {{_mm256_unpacklo_epi8(lower, upper), _mm256_unpackhi_epi8(lower, upper)}};
+  const auto upper = [&](const NativeCodes& of) __attribute__((always_inline)) {
+    return _mm256_shuffle_epi8(twice(of.byte), codes);
+  };
+  const auto lower = [&](const NativeCodes& of) __attribute__((always_inline)) {
+    return _mm256_shuffle_epi8(twice(of.byte + 16), codes);
+  };
+  return {{_mm256_unpacklo_epi8(lower(first), upper(first)), _mm256_unpackhi_epi8(lower(second), upper(second))}};
 }
 // Sixteen bytes in that order, each the top one of an integer; what is below is others' bytes.
 NIBBLE_INLINE void native_bytes_to_nibble(const uint8_t* p, NativeI* out) {
@@ -164,16 +167,18 @@ NIBBLE_INLINE void native_bytes_to_nibble(const uint8_t* p, NativeI* out) {
   out[1] = __builtin_bit_cast(NativeI, _mm256_sllv_epi32(twice, _mm256_setr_epi32(8, 8, 8, 8, 0, 0, 0, 0)));
 }
 // Thirty-two columns as floats, sixteen to each of first and second, in Order::kNibble or kSplit.
-NIBBLE_INLINE void native_lookup_nibble(const uint8_t* p, const NativeCodes& codes, NativeF* first, NativeF* second) {
-  const NativeWords words = native_lookup_words(p, codes);
+NIBBLE_INLINE void native_lookup_nibble(const uint8_t* p, const NativeCodes& first_codes,
+                                        const NativeCodes& second_codes, NativeF* first, NativeF* second) {
+  const NativeWords words = native_lookup_words(p, first_codes, second_codes);
   for (int i = 0; i < 2; ++i) {
     NativeF* out = i == 0 ? first : second;
     out[0] = _mm256_castsi256_ps(_mm256_slli_epi32(words.half[i], 16));
     out[1] = _mm256_castsi256_ps(_mm256_and_si256(words.half[i], _mm256_set1_epi32(-0x10000)));
   }
 }
-NIBBLE_INLINE void native_lookup_split(const uint8_t* p, const NativeCodes& codes, NativeF* first, NativeF* second) {
-  const NativeWords words = native_lookup_words(p, codes);
+NIBBLE_INLINE void native_lookup_split(const uint8_t* p, const NativeCodes& first_codes,
+                                       const NativeCodes& second_codes, NativeF* first, NativeF* second) {
+  const NativeWords words = native_lookup_words(p, first_codes, second_codes);
   const auto widen = [](__m128i half) __attribute__((always_inline)) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
   };

@@ -77,10 +77,11 @@ struct alignas(64) NativeCodes {
   constexpr void set(int code, float to) { value[code] = to; }
 };
 // Sixteen bytes of nibbles, thirty-two columns, sixteen to each of first and second.
-NIBBLE_INLINE void native_lookup_nibble(const uint8_t* p, const NativeCodes& codes, NativeF* first, NativeF* second) {
+NIBBLE_INLINE void native_lookup_nibble(const uint8_t* p, const NativeCodes& first_codes,
+                                        const NativeCodes& second_codes, NativeF* first, NativeF* second) {
   const __m512i shifts = _mm512_setr_epi32(0, 0, 4, 4, 8, 8, 12, 12, 16, 16, 20, 20, 24, 24, 28, 28);
-  const __m512 values = _mm512_load_ps(codes.value);
   for (int i = 0; i < 2; ++i) {
+    const __m512 values = _mm512_load_ps((i == 0 ? first_codes : second_codes).value);
     long long eight;
     __builtin_memcpy(&eight, p + 8 * i, 8);
     const __m512i nibbles = _mm512_srlv_epi32(_mm512_set1_epi64(eight), shifts);  // a lookup ignores what is above

@@ -2,7 +2,7 @@
 //
 // One row type a format, each with at(k), columns k .. k + 15 for a k that is a multiple of 16; plain formats and
 // fp8-block also have tail(k, count), the last count < 16 columns with zeros after them; bytes(k) is where column k is.
-// Nothing past the row's end is read.
+// Nothing past the row's end is read. NVFP4's tensor scale is not among them: it multiplies the finished sum.
 #pragma once
 
 #include "cpu/kernels/vec.h"
@@ -53,10 +53,6 @@ NIBBLE_INLINE F16 load_e4m3(const uint8_t* p) {
   return r;
 }
 
-struct NoTables {
-  NIBBLE_INLINE explicit NoTables(const ops::WeightMatrix&) {}
-};
-
 // 2^120 times each E8M0 scale that MXFP8 may have: with it a code that is no NaN takes one multiplication.
 consteval ScaleTable mxfp8_factors() {
   ScaleTable out = {};
@@ -75,14 +71,13 @@ struct PlainRow {
   static constexpr bool kNibbles = false;                         // has unpack() in Order::kNibble
   static constexpr int64_t kScaleGroup = 0;                       // columns a byte of `scales`, if it has such
   static constexpr int kCodeBits = 8 * sizeof(T);
-  using Matrix = NoTables;  // what unpack() needs of the whole matrix
   const T* values;
   NIBBLE_INLINE PlainRow(const ops::WeightMatrix& w, int64_t n) : values(static_cast<const T*>(w.codes) + n * w.cols) {}
   NIBBLE_INLINE F16 at(int64_t k) const { return load(values + k); }
   NIBBLE_INLINE F16 tail(int64_t k, int64_t count) const { return load_head(values + k, count); }
 #ifdef NIBBLE_SPLIT_ORDER
   template <Order kOrder>
-  NIBBLE_INLINE void unpack(int64_t k, const Matrix&, F16* out) const {
+  NIBBLE_INLINE void unpack(int64_t k, F16* out) const {
     static_assert(kOrder == Order::kSplit);
     for (int i = 0; i < 2; ++i) out[i] = load_split(values + k + i * kLanes);
   }
@@ -91,15 +86,16 @@ struct PlainRow {
 };
 
 #ifdef NIBBLE_NIBBLE_ORDER
-// What each code stands for under each scale. Products of E2M1 and E8M0 are bf16 numbers, so weights are looked up with
-// their scale in them.
+// What each code stands for under each scale. Products of E2M1 with E8M0 or E4M3 are bf16 numbers, so weights are
+// looked up with their scale in them.
 struct ScaledCodes {
   NativeCodes of_scale[256];
 };
+template <class Scale>
 consteval ScaledCodes scaled_codes() {
   ScaledCodes out = {};
   for (int s = 0; s < 256; ++s) {
-    const float scale = to_float(fp4::E8m0{static_cast<uint8_t>(s)});
+    const float scale = to_float(Scale{static_cast<uint8_t>(s)});
     const bool nan = scale != scale;
     for (int c = 0; c < 16; ++c) {
       // clang computes with no NaN at compile time; minus zero comes as zero, which no sum can tell apart.
@@ -111,16 +107,15 @@ consteval ScaledCodes scaled_codes() {
   }
   return out;
 }
-static constexpr ScaledCodes kScaledCodes = scaled_codes();
-static constexpr const NativeCodes& kDoubledCodes = kScaledCodes.of_scale[128];  // under a scale of 2
+static constexpr ScaledCodes kE8m0Codes = scaled_codes<fp4::E8m0>(), kE4m3Codes = scaled_codes<fp4::E4m3>();
 
-// The thirty-two columns that sixteen bytes of codes hold.
+// The thirty-two columns that sixteen bytes of codes hold, each half of them under its own scale.
 template <Order kOrder>
-NIBBLE_INLINE void lookup(const uint8_t* p, const NativeCodes& codes, F16* out) {
+NIBBLE_INLINE void lookup(const uint8_t* p, const NativeCodes& first, const NativeCodes& second, F16* out) {
 #ifdef NIBBLE_SPLIT_ORDER
-  if constexpr (kOrder == Order::kSplit) native_lookup_split(p, codes, out[0].part, out[1].part);
+  if constexpr (kOrder == Order::kSplit) native_lookup_split(p, first, second, out[0].part, out[1].part);
 #endif
-  if constexpr (kOrder == Order::kNibble) native_lookup_nibble(p, codes, out[0].part, out[1].part);
+  if constexpr (kOrder == Order::kNibble) native_lookup_nibble(p, first, second, out[0].part, out[1].part);
 }
 #endif
 
@@ -128,7 +123,6 @@ struct Mxfp4Row {
   static constexpr bool kHasTail = false, kPaired = kSplitOrder, kNibbles = kNibbleOrder;
   static constexpr int kCodeBits = 4;
   static constexpr int64_t kScaleGroup = fp4::Mxfp4::kGroup;
-  using Matrix = NoTables;
   const uint8_t *codes, *scales;
   NIBBLE_INLINE Mxfp4Row(const ops::WeightMatrix& w, int64_t n)
       : codes(static_cast<const uint8_t*>(w.codes) + n * (w.cols / 2)),
@@ -138,8 +132,9 @@ struct Mxfp4Row {
   }
 #ifdef NIBBLE_NIBBLE_ORDER
   template <Order kOrder>
-  NIBBLE_INLINE void unpack(int64_t k, const Matrix&, F16* out) const {
-    lookup<kOrder>(codes + k / 2, kScaledCodes.of_scale[scales[k / fp4::Mxfp4::kGroup]], out);
+  NIBBLE_INLINE void unpack(int64_t k, F16* out) const {
+    const NativeCodes& scaled = kE8m0Codes.of_scale[scales[k / fp4::Mxfp4::kGroup]];
+    lookup<kOrder>(codes + k / 2, scaled, scaled, out);
   }
 #endif
   NIBBLE_INLINE const void* bytes(int64_t k) const { return codes + k / 2; }
@@ -149,29 +144,18 @@ struct Nvfp4Row {
   static constexpr bool kHasTail = false, kPaired = kSplitOrder, kNibbles = kNibbleOrder;
   static constexpr int kCodeBits = 4;
   static constexpr int64_t kScaleGroup = fp4::Nvfp4::kGroup;
-  // Half of each scale, times the tensor's.
-  struct Matrix {
-    float half_scale[256];
-    NIBBLE_INLINE explicit Matrix(const ops::WeightMatrix& w) {
-      const F16 factor = broadcast(w.tensor_scale);
-      for (int64_t i = 0; i < 256; i += kLanes) store(half_scale + i, load(kHalfE4m3.value + i) * factor);
-    }
-  };
   const uint8_t *codes, *scales;
-  float tensor_scale;
   NIBBLE_INLINE Nvfp4Row(const ops::WeightMatrix& w, int64_t n)
       : codes(static_cast<const uint8_t*>(w.codes) + n * (w.cols / 2)),
-        scales(static_cast<const uint8_t*>(w.scales) + n * (w.cols / fp4::Nvfp4::kGroup)),
-        tensor_scale(w.tensor_scale) {}
+        scales(static_cast<const uint8_t*>(w.scales) + n * (w.cols / fp4::Nvfp4::kGroup)) {}
   NIBBLE_INLINE F16 at(int64_t k) const {
-    return load_e2m1(codes + k / 2, kHalfE4m3.value[scales[k / fp4::Nvfp4::kGroup]] * tensor_scale);
+    return load_e2m1(codes + k / 2, kHalfE4m3.value[scales[k / fp4::Nvfp4::kGroup]]);
   }
 #ifdef NIBBLE_NIBBLE_ORDER
   template <Order kOrder>
-  NIBBLE_INLINE void unpack(int64_t k, const Matrix& matrix, F16* out) const {
-    lookup<kOrder>(codes + k / 2, kDoubledCodes, out);
+  NIBBLE_INLINE void unpack(int64_t k, F16* out) const {
     const uint8_t* scale = scales + k / fp4::Nvfp4::kGroup;
-    for (int i = 0; i < 2; ++i) out[i] = out[i] * broadcast(matrix.half_scale[scale[i]]);
+    lookup<kOrder>(codes + k / 2, kE4m3Codes.of_scale[scale[0]], kE4m3Codes.of_scale[scale[1]], out);
   }
 #endif
   NIBBLE_INLINE const void* bytes(int64_t k) const { return codes + k / 2; }
@@ -181,7 +165,6 @@ struct Fp8BlockRow {
   static constexpr bool kHasTail = true, kPaired = false, kNibbles = false;
   static constexpr int kCodeBits = 8;
   static constexpr int64_t kScaleGroup = 0;
-  using Matrix = NoTables;
   const uint8_t* codes;
   const float* scales;
   NIBBLE_INLINE Fp8BlockRow(const ops::WeightMatrix& w, int64_t n)
@@ -201,7 +184,6 @@ struct Mxfp8Row {
   static constexpr bool kHasTail = false, kPaired = false, kNibbles = kNibbleOrder;
   static constexpr int kCodeBits = 8;
   static constexpr int64_t kScaleGroup = fp4::Mxfp8::kGroup;
-  using Matrix = NoTables;
   const uint8_t *codes, *scales;
   NIBBLE_INLINE Mxfp8Row(const ops::WeightMatrix& w, int64_t n)
       : codes(static_cast<const uint8_t*>(w.codes) + n * w.cols),
@@ -218,7 +200,7 @@ struct Mxfp8Row {
   }
 #ifdef NIBBLE_NIBBLE_ORDER
   template <Order kOrder>
-  NIBBLE_INLINE void unpack(int64_t k, const Matrix&, F16* out) const {
+  NIBBLE_INLINE void unpack(int64_t k, F16* out) const {
     static_assert(kOrder == Order::kNibble);
     for (int i = 0; i < 2; ++i) {
       NativeI top[kParts];
