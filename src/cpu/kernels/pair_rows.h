@@ -1,10 +1,10 @@
 // Weights as pairs of bf16, for sets that multiply those: thirty-two consecutive columns of one row.
 //
-// Products of E2M1 with E8M0 or E4M3 are bf16 numbers, so FP4 weights are looked up with their scale in them. NVFP4's
-// tensor scale multiplies the finished sum.
+// FP4 weights are looked up with their scale in them; as in weights.h, NVFP4's come without the tensor's.
 #pragma once
 
 #include "cpu/kernels/vec.h"
+#include "cpu/kernels/weights.h"
 #include "fp4/format.h"
 #include "ops/weight.h"
 
@@ -18,17 +18,9 @@ struct Bf16Table {
 };
 template <class Scale>
 consteval Bf16Table bf16_table() {
-  constexpr int8_t kDoubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
   Bf16Table out = {};
   for (int s = 0; s < 256; ++s) {
-    const float scale = to_float(Scale{static_cast<uint8_t>(s)});
-    const bool nan = scale != scale;
-    for (int c = 0; c < 16; ++c) {
-      const double value = nan ? 0 : static_cast<double>(scale) * 0.5 * kDoubled[c];  // clang computes with no NaN here
-      const bool large = value > 0x1.FFp127 || value < -0x1.FFp127;
-      const float infinity = value < 0 ? -__builtin_inff() : __builtin_inff();
-      out.value[s][c] = to_bf16(nan ? scale : large ? infinity : static_cast<float>(value)).bits;
-    }
+    for (int c = 0; c < 16; ++c) out.value[s][c] = to_bf16(scaled_e2m1<Scale>(s, c)).bits;
   }
   return out;
 }

@@ -2,7 +2,8 @@
 //
 // One row type a format, each with at(k), columns k .. k + 15 for a k that is a multiple of 16; plain formats and
 // fp8-block also have tail(k, count), the last count < 16 columns with zeros after them; bytes(k) is where column k is.
-// Nothing past the row's end is read. NVFP4's tensor scale is not among them: it multiplies the finished sum.
+// Nothing past the row's end is read. NVFP4's columns come without the tensor's scale, which is the reader's to
+// multiply by: dots do so with the finished sum.
 #pragma once
 
 #include "cpu/kernels/vec.h"
@@ -30,6 +31,17 @@ static constexpr ScaleTable kHalfE8m0 = half_scales<fp4::E8m0>(), kHalfE4m3 = ha
 
 // Twice the value of each code; minus zero comes as zero, which no sum can tell apart.
 alignas(16) static constexpr int8_t kDoubledE2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+// A code with its scale, for tables: products of E2M1 with E8M0 or E4M3 are bf16 numbers.
+template <class Scale>
+consteval float scaled_e2m1(int scale_bits, int code) {
+  const float scale = to_float(Scale{static_cast<uint8_t>(scale_bits)});
+  if (scale != scale) return scale;  // clang computes with no NaN at compile time
+  const double value = static_cast<double>(scale) * 0.5 * kDoubledE2m1[code];
+  const bool large = value > 0x1.FFp127 || value < -0x1.FFp127;
+  const float infinity = value < 0 ? -__builtin_inff() : __builtin_inff();
+  return large ? infinity : static_cast<float>(value);
+}
 
 // Sixteen codes with half of their scale.
 NIBBLE_INLINE F16 load_e2m1(const uint8_t* p, float half_scale) {
@@ -86,8 +98,7 @@ struct PlainRow {
 };
 
 #ifdef NIBBLE_NIBBLE_ORDER
-// What each code stands for under each scale. Products of E2M1 with E8M0 or E4M3 are bf16 numbers, so weights are
-// looked up with their scale in them.
+// What each code stands for under each scale.
 struct ScaledCodes {
   NativeCodes of_scale[256];
 };
@@ -95,15 +106,7 @@ template <class Scale>
 consteval ScaledCodes scaled_codes() {
   ScaledCodes out = {};
   for (int s = 0; s < 256; ++s) {
-    const float scale = to_float(Scale{static_cast<uint8_t>(s)});
-    const bool nan = scale != scale;
-    for (int c = 0; c < 16; ++c) {
-      // clang computes with no NaN at compile time; minus zero comes as zero, which no sum can tell apart.
-      const double value = nan ? 0 : static_cast<double>(scale) * 0.5 * kDoubledE2m1[c];
-      const bool large = value > 0x1.FFp127 || value < -0x1.FFp127;
-      const float infinity = value < 0 ? -__builtin_inff() : __builtin_inff();
-      out.of_scale[s].set(c, nan ? scale : large ? infinity : static_cast<float>(value));
-    }
+    for (int c = 0; c < 16; ++c) out.of_scale[s].set(c, scaled_e2m1<Scale>(s, c));
   }
   return out;
 }
