@@ -5,7 +5,7 @@
 # usage: check_isa_symbols.sh BUILD_DIR
 set -u
 found=0
-for set in avx2 avx512 avx512bf16; do
+for set in avx2 avx512 avx512bf16 amx; do
   own="^_ZZ?NK?6nibble3cpu${#set}$set"   # nibble::cpu::SET::..., or what is local to a function there, as compilers write it
   for object in "$1"/src/cpu/CMakeFiles/nibble_cpu_$set.dir/kernels/*.o; do
     weak=$(nm --defined-only "$object" | awk -v own="$own" '$2 ~ /^[WVu]$/ && $3 !~ own {print $3}' | c++filt)

@@ -29,7 +29,7 @@ enum class Precision : uint8_t {
 struct EngineOptions {
   std::filesystem::path model;   // a checkpoint directory as published
   std::string device = "cpu";    // "cuda", "cuda:N", "auto": the best there is
-  std::string isa;               // "portable", "avx2", "avx512", "avx512bf16"; empty: the best
+  std::string isa;               // "portable", "avx2", "avx512", "avx512bf16", "amx"; empty: the best
   int threads = 0;               // 0: one a physical core
   std::string pinning = "auto";  // "on": each thread stays on a processor of its own; "off": it does not; "auto": it
                                  // does where `threads` is 0 and the machine has several NUMA nodes

@@ -20,7 +20,7 @@ Pinning parse_pinning(const std::string& name);  // "auto", "on", "off"; throws 
 
 struct DeviceOptions {
   std::string device = "cpu";        // "cpu", "cuda", "cuda:N", "auto"
-  std::string isa;                   // of the CPU: "portable", "avx2", "avx512", "avx512bf16"; empty: the best
+  std::string isa;                   // of the CPU: "portable", "avx2", "avx512", "avx512bf16", "amx"; empty: the best
   int threads = 0;                   // of the CPU; 0: one a physical core that this process may use
   Pinning pinning = Pinning::kAuto;  // of the CPU's threads
   Numa numa = Numa::kAuto;           // what place_memory does

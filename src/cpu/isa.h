@@ -11,7 +11,7 @@ struct KernelTable;
 namespace nibble::cpu {
 
 struct Isa {
-  std::string_view name;  // "portable", "avx2", "avx512", "avx512bf16"
+  std::string_view name;  // "portable", "avx2", "avx512", "avx512bf16", "amx"
   const ops::KernelTable* kernels = nullptr;
   bool available = false;
   std::string_view needs;  // what the machine would need, for refusals and `explain`

@@ -11,6 +11,7 @@ const MathHooks& math_hooks(std::string_view isa) {
   if (isa == "avx2") return avx2::kMathHooks;
   if (isa == "avx512") return avx512::kMathHooks;
   if (isa == "avx512bf16") return avx512bf16::kMathHooks;
+  if (isa == "amx") return amx::kMathHooks;
 #endif
   throw std::out_of_range("no math hooks for " + std::string(isa));
 }

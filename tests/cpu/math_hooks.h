@@ -34,6 +34,9 @@ extern const MathHooks kMathHooks;
 namespace avx512bf16 {
 extern const MathHooks kMathHooks;
 }
+namespace amx {
+extern const MathHooks kMathHooks;
+}
 #endif
 
 // Of an instruction set by its name; throws std::out_of_range for one that this build has not.

@@ -27,7 +27,7 @@ void PrintTo(const Variant& v, std::ostream* out) { *out << v.name; }
 std::unique_ptr<Device> fp32_cpu() {
   const ops::KernelTable* kernels = nullptr;
   for (const cpu::Isa& isa : cpu::instruction_sets()) {
-    if (isa.available && isa.name != "avx512bf16") kernels = isa.kernels;
+    if (isa.available && isa.name != "avx512bf16" && isa.name != "amx") kernels = isa.kernels;
   }
   return std::make_unique<cpu::CpuDevice>(*kernels, 1);
 }

@@ -17,6 +17,9 @@ namespace nibble::cpu::NIBBLE_ISA {
 
 constexpr int64_t kPair = 2 * kLanes;  // columns that weights are unpacked in
 
+// Up to so many activations are prepared in the order of nibbles.
+constexpr int64_t kNibbleTokens = kParts == 1 ? 6 : 3;
+
 // Whether panels meet activations that were widened before, once for all panels of a block. AVX-512 has no operations
 // to spare beside its products; in AVX2 it is the second-level cache that cannot bring twice the bytes.
 constexpr bool kWidensFirst = kParts == 1;
@@ -117,7 +120,7 @@ struct FloatMath {
   }
 };
 
-#ifdef NIBBLE_BF16_PAIRS
+#if defined(NIBBLE_BF16_PAIRS) && !defined(NIBBLE_TILES)
 // Lane i takes columns 32 j + 2 i and 32 j + 2 i + 1 in ascending j.
 struct PairTile {
   using X = Bf16;

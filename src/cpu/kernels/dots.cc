@@ -3,12 +3,14 @@
 #include "cpu/kernels/dots.h"
 
 #include "cpu/kernels/dot_math.h"
+#include "cpu/kernels/tile_dots.h"
 
 namespace nibble::cpu::NIBBLE_ISA {
 namespace {
 
 constexpr int64_t kAhead = 1024;        // bytes: how far a stream is fetched before it is read
 constexpr int64_t kPanelColumns = 512;  // of fp32 or of pairs: 16 KiB, half of the smallest first-level cache
+constexpr int64_t kPanelBlock = 64;     // weight rows and activations whose sums are kept while panels pass
 constexpr int64_t kCacheLine = 64;
 
 // A row's scales, which lie apart from its codes; the row itself need not exist.
@@ -105,7 +107,7 @@ struct Panel {
 // Of one panel's rows.
 template <class Tile>
 struct Sums {
-  alignas(kCacheLine) float lane[kBlockTokens][Tile::kPanelRows][kLanes];
+  alignas(kCacheLine) float lane[kPanelBlock][Tile::kPanelRows][kLanes];
 };
 
 // Adds the products of `width` columns, four rows from `first` on by kTokens activations; x[t] + column is theirs.
@@ -185,8 +187,8 @@ struct Panels {
 
   // Activations as tiles read them: where they are, or widened here, kPanelColumns of each.
   struct Widened {
-    alignas(kCacheLine) float row[Math::kWidens ? kBlockTokens : 1][kPanelColumns];
-    const TileX* at[kBlockTokens];
+    alignas(kCacheLine) float row[Math::kWidens ? kPanelBlock : 1][kPanelColumns];
+    const TileX* at[kPanelBlock];
   };
   // at[t] + column - from is column `column` of row t, for `width` of them.
   template <class X>
@@ -212,36 +214,38 @@ struct Panels {
       add_panel<Tile, false>(panel, width, x, column, tokens, to);
   }
 
+  // Rows and activations at most kPanelBlock; the value of row i and activation t goes to out[t][i].
   template <class X>
-  static void block(const ops::WeightMatrix& w, int64_t n, int64_t count, const Activations<X>& x, Block& out) {
-    constexpr int64_t kPanels = kBlockRows / kRows;
+  static void block(const ops::WeightMatrix& w, int64_t n, int64_t count, const X* const* x, int64_t tokens,
+                    float (*out)[kBlockRows]) {
+    constexpr int64_t kPanels = kPanelBlock / kRows;
     const int64_t last = n + count - 1, panels = (count + kRows - 1) / kRows, whole = w.cols / kPair * kPair;
     constexpr int64_t kAtOnce = kLanes / kRows;  // tokens whose sums are added up together
     Sums<Tile> sums[kPanels];
-    if (x.tokens % kAtOnce != 0) {
-      for (int64_t p = 0; p < panels; ++p) __builtin_memset(sums[p].lane[x.tokens], 0, sizeof(sums[p].lane[0]));
+    if (tokens % kAtOnce != 0) {
+      for (int64_t p = 0; p < panels; ++p) __builtin_memset(sums[p].lane[tokens], 0, sizeof(sums[p].lane[0]));
     }
     Widened widened;
     Panel<Tile> panel;
     for (int64_t column = 0; column < whole; column += kPanelColumns) {
       const int64_t width = whole - column < kPanelColumns ? whole - column : kPanelColumns;
-      const int64_t from = take(x.row, x.tokens, column, width, widened);
+      const int64_t from = take(x, tokens, column, width, widened);
       for (int64_t p = 0; p < panels; ++p) {
         // What is read next: the rows below, at the block's end its first ones further on, then the rows below it.
         const bool is_last = p + 1 == panels, is_end = column + width >= whole;
         const int64_t next_n = is_last && !is_end ? n : n + (p + 1) * kRows;
         const int64_t next_column = !is_last ? column : is_end ? 0 : column + width;
         widen(w, n + p * kRows, last, column, width, next_n, next_column, panel);
-        add_columns(panel, column == 0, width, widened.at, column - from, x.tokens, sums[p]);
+        add_columns(panel, column == 0, width, widened.at, column - from, tokens, sums[p]);
       }
     }
-    if (whole < w.cols) add_rest(w, n, last, panels, whole, x, widened, panel, sums);
+    if (whole < w.cols) add_rest(w, n, last, panels, whole, x, tokens, widened, panel, sums);
     for (int64_t p = 0; p < panels; ++p) {
-      for (int64_t t = 0; t < x.tokens; t += kAtOnce) {
+      for (int64_t t = 0; t < tokens; t += kAtOnce) {
         float totals[kLanes];
         Tile::totals(sums[p].lane[t][0], totals);
         store(totals, load(totals) * broadcast(w.tensor_scale));
-        for (int64_t i = 0; i < kAtOnce && t + i < x.tokens; ++i) {
+        for (int64_t i = 0; i < kAtOnce && t + i < tokens; ++i) {
           __builtin_memcpy(out[t + i] + p * kRows, totals + i * kRows, kRows * sizeof(float));
         }
       }
@@ -250,24 +254,35 @@ struct Panels {
 
   template <class X>
   static void add_rest(const ops::WeightMatrix& w, int64_t n, int64_t last, int64_t panels, int64_t column,
-                       const Activations<X>& x, Widened& widened, Panel<Tile>& panel, Sums<Tile>* sums) {
+                       const X* const* x, int64_t tokens, Widened& widened, Panel<Tile>& panel, Sums<Tile>* sums) {
     const int64_t count = w.cols - column;
-    X padded[kBlockTokens][kPair] = {};
-    const X* rows[kBlockTokens];
-    for (int64_t t = 0; t < x.tokens; ++t) {
-      for (int64_t i = 0; i < count; ++i) padded[t][i] = x.row[t][column + i];
+    X padded[kPanelBlock][kPair] = {};
+    const X* rows[kPanelBlock];
+    for (int64_t t = 0; t < tokens; ++t) {
+      for (int64_t i = 0; i < count; ++i) padded[t][i] = x[t][column + i];
       rows[t] = padded[t];
     }
-    take(rows, x.tokens, 0, kPair, widened);
+    take(rows, tokens, 0, kPair, widened);
     for (int64_t p = 0; p < panels; ++p) {
       for (int64_t r = 0; r < kRows; ++r) {
         const int64_t at = n + p * kRows + r;
         Math::put(Math::weights_rest(Row(w, at < last ? at : last), column, count), panel.row[r]);
       }
-      add_columns(panel, column == 0, kPair, widened.at, 0, x.tokens, sums[p]);
+      add_columns(panel, column == 0, kPair, widened.at, 0, tokens, sums[p]);
     }
   }
 };
+
+template <class Math, class X>
+void panels(const ops::WeightMatrix& w, int64_t n, int64_t count, const Activations<X>& x, Block& out) {
+  for (int64_t t = 0; t < x.tokens; t += kPanelBlock) {
+    for (int64_t i = 0; i < count; i += kPanelBlock) {
+      const int64_t rows = count - i < kPanelBlock ? count - i : kPanelBlock;
+      const int64_t tokens = x.tokens - t < kPanelBlock ? x.tokens - t : kPanelBlock;
+      Panels<Math>::block(w, n + i, rows, x.row + t, tokens, reinterpret_cast<float(*)[kBlockRows]>(&out[t][i]));
+    }
+  }
+}
 
 template <class Math, class X>
 NIBBLE_INLINE void dots_with(const ops::WeightMatrix& w, int64_t n, int64_t count, const Activations<X>& x,
@@ -275,18 +290,36 @@ NIBBLE_INLINE void dots_with(const ops::WeightMatrix& w, int64_t n, int64_t coun
   if (x.tokens <= Math::kStreamTokens)
     streams<Math>(w, n, count, x.row, x.tokens, out);
   else
-    Panels<Math>::block(w, n, count, x, out);
+    panels<Math>(w, n, count, x, out);
+}
+
+// Few activations are put into the order of nibbles, a tail padded with zeros.
+template <class Row, class X>
+void prepare(Activations<X>& x, int64_t cols) {
+  x.is_prepared = false;
+  if constexpr (Row::kNibbles) {
+    const int64_t whole = (cols + kLanes - 1) / kLanes * kLanes;
+    x.is_prepared = x.tokens <= kNibbleTokens && x.tokens * whole <= kPreparedFloats;
+    for (int64_t t = 0; x.is_prepared && t < x.tokens; ++t) {
+      for_lanes(cols, [&](int64_t k, int64_t count) {
+        store(x.prepared + t * whole + k, from_natural<Order::kNibble>(load_n(x.row[t] + k, count)));
+      });
+    }
+  }
 }
 
 template <class Row, class X>
 void dots(const ops::WeightMatrix& w, int64_t n, int64_t count, const Activations<X>& x, Block& out) {
   if constexpr (Row::kNibbles) {
-    if (x.has_nibbles) {
-      return streams<FloatMath<Row, float, Order::kNibble>>(w, n, count, x.nibble_row, x.tokens, out);
+    if (x.is_prepared) {
+      const int64_t whole = (w.cols + kLanes - 1) / kLanes * kLanes;
+      const float* rows[kNibbleTokens];
+      for (int64_t t = 0; t < x.tokens; ++t) rows[t] = x.prepared + t * whole;
+      return streams<FloatMath<Row, float, Order::kNibble>>(w, n, count, rows, x.tokens, out);
     }
     if constexpr (kWidensFirst) {
       using Math = FloatMath<Row, X, Order::kNibble>;
-      if (x.tokens > Math::kStreamTokens) return Panels<Math>::block(w, n, count, x, out);
+      if (x.tokens > Math::kStreamTokens) return panels<Math>(w, n, count, x, out);
     }
   }
   dots_with<FloatMath<Row, X, Row::kPaired && sizeof(X) == 2 ? Order::kSplit : Order::kNatural>>(w, n, count, x, out);
@@ -294,19 +327,30 @@ void dots(const ops::WeightMatrix& w, int64_t n, int64_t count, const Activation
 
 template <class X>
 Dots<X> choose(fp4::WeightFormat format) {
-  Dots<X> chosen = nullptr;
-  with_row_type(format, [&]<class Row>() { chosen = dots<Row, X>; });
+  Dots<X> chosen = {};
+  with_row_type(format, [&]<class Row>() { chosen = {prepare<Row, X>, dots<Row, X>}; });
   return chosen;
 }
+
+#ifdef NIBBLE_BF16_PAIRS
+#ifdef NIBBLE_TILES
+template <class Row>
+constexpr Dots<Bf16> kPairDots = {prepare_tiles<Row>, tile_dots<Row>};
+#else
+void leave(Activations<Bf16>&, int64_t) {}
+template <class Row>
+constexpr Dots<Bf16> kPairDots = {leave, dots_with<PairMath<Row>, Bf16>};
+#endif
+#endif
 
 }  // namespace
 
 Dots<float> dots_f32(fp4::WeightFormat format) { return choose<float>(format); }
 Dots<Bf16> dots_bf16(fp4::WeightFormat format) {
 #ifdef NIBBLE_BF16_PAIRS
-  if (format == fp4::WeightFormat::kBf16) return dots_with<PairMath<Bf16Pairs>, Bf16>;
-  if (format == fp4::WeightFormat::kMxfp4) return dots_with<PairMath<Mxfp4Pairs>, Bf16>;
-  if (format == fp4::WeightFormat::kNvfp4) return dots_with<PairMath<Nvfp4Pairs>, Bf16>;
+  if (format == fp4::WeightFormat::kBf16) return kPairDots<Bf16Pairs>;
+  if (format == fp4::WeightFormat::kMxfp4) return kPairDots<Mxfp4Pairs>;
+  if (format == fp4::WeightFormat::kNvfp4) return kPairDots<Nvfp4Pairs>;
 #endif
   return choose<Bf16>(format);
 }

@@ -10,49 +10,38 @@
 
 namespace nibble::cpu::NIBBLE_ISA {
 
-constexpr int64_t kBlockRows = 64;    // weight rows a block: for one activation four streams of sixteen rows
-constexpr int64_t kBlockTokens = 64;  // activation rows a block: at K = 4096 in bf16, a 512 KiB L2
-// Up to so many activations are put into the order of nibbles, if together they have no more columns than six of
-// K3's hidden size.
-constexpr int64_t kNibbleTokens = kParts == 1 ? 6 : 3;
-constexpr int64_t kNibbleColumns = 6 * 7168;
+// Weight rows and activation rows a block. For one activation four streams of sixteen rows; 64 activations of 4,096
+// columns of bf16 are a 512 KiB second-level cache. Matrix tiles are fast enough that putting activations into them has
+// to be shared by more rows, and reading weights by more activations.
+#ifdef NIBBLE_TILES
+constexpr int64_t kBlockRows = 256, kBlockTokens = 128;
+constexpr int64_t kPreparedFloats = 16 * 7168 / 2;  // of pairs: sixteen activations of K3's hidden size
+#else
+constexpr int64_t kBlockRows = 64, kBlockTokens = 64;
+constexpr int64_t kPreparedFloats = 6 * 7168;
+#endif
 
 // Values [token][weight row].
 using Block = float[kBlockTokens][kBlockRows];
 
-// Activation rows, ready for dots with weights of one format. On the stack: 170 KiB.
+// Activation rows, ready for dots with weights of one format. On the stack: 170 to 230 KiB.
 template <class X>
 struct Activations {
   int64_t tokens = 0;  // 1 .. kBlockTokens
   const X* row[kBlockTokens];
-  bool has_nibbles = false;                // whether the rows are here too, in Order::kNibble:
-  const float* nibble_row[kNibbleTokens];  // in `nibbles`, a tail padded with zeros
-  alignas(64) float nibbles[kNibbleColumns];
+  bool is_prepared = false;  // whether `prepared` has them too, in the order that the format is read in
+  alignas(64) float prepared[kPreparedFloats];
 };
-// Fills `nibble` where that pays, once the rows are set.
-template <class X>
-NIBBLE_INLINE void prepare(Activations<X>& x, fp4::WeightFormat format, int64_t cols) {
-  if constexpr (kNibbleOrder) {
-    const bool nibbles = format == fp4::WeightFormat::kMxfp4 || format == fp4::WeightFormat::kNvfp4 ||
-                         format == fp4::WeightFormat::kMxfp8;
-    const int64_t whole = (cols + kLanes - 1) / kLanes * kLanes;
-    x.has_nibbles = nibbles && x.tokens <= kNibbleTokens && x.tokens * whole <= kNibbleColumns;
-    for (int64_t t = 0; x.has_nibbles && t < x.tokens; ++t) {
-      float* const row = x.nibbles + t * whole;
-      x.nibble_row[t] = row;
-      for_lanes(cols, [&](int64_t k, int64_t count) {
-        store(row + k, from_natural<Order::kNibble>(load_n(x.row[t] + k, count)));
-      });
-    }
-  }
-}
 
-// out[t][i] = row n + i of w times row t of x, for i < count (1 .. kBlockRows). Values of i past count may be written
-// up to the next multiple of sixteen.
+// What is done with weights of one format, chosen once a call.
 template <class X>
-using Dots = void (*)(const ops::WeightMatrix& w, int64_t n, int64_t count, const Activations<X>& x, Block& out);
-
-// The function for weights of one format, chosen once a call.
+struct Dots {
+  // Says whether the rows, once they are set, are `prepared`, and does so where that pays.
+  void (*prepare)(Activations<X>& x, int64_t cols);
+  // out[t][i] = row n + i of w times row t of x, for i < count (1 .. kBlockRows). Values of i past count may be written
+  // up to the next multiple of sixteen.
+  void (*run)(const ops::WeightMatrix& w, int64_t n, int64_t count, const Activations<X>& x, Block& out);
+};
 Dots<float> dots_f32(fp4::WeightFormat format);
 Dots<Bf16> dots_bf16(fp4::WeightFormat format);
 template <class X>

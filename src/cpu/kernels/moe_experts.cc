@@ -66,11 +66,11 @@ void up(const ops::MoeExperts& a, const Groups& groups, ExpertsAhead& ahead, X* 
   for_runs(groups, a.w1.experts.size, ahead, 0, [&](int64_t e, int64_t first, int64_t tokens) {
     x.tokens = tokens;
     for (int64_t t = 0; t < tokens; ++t) x.row[t] = row<X>(a.x, groups.order[first + t] / k);
-    prepare(x, a.w1.format, a.x.cols);
+    dots.prepare(x, a.x.cols);
     for_row_blocks(begin, end, width, [&](int64_t column, int64_t count) {
       Block gate, linear;
-      dots(a.w1.experts.data[e], column, count, x, gate);
-      dots(a.w3.experts.data[e], column, count, x, linear);
+      dots.run(a.w1.experts.data[e], column, count, x, gate);
+      dots.run(a.w3.experts.data[e], column, count, x, linear);
       for (int64_t t = 0; t < tokens; ++t) {
         for_lanes(count, [&](int64_t i, int64_t lanes) {
           const F16 h = situ(landed_lanes<X>(gate[t] + i), landed_lanes<X>(linear[t] + i), a.beta, a.linear_beta);
@@ -101,10 +101,10 @@ void down(const ops::MoeExperts& a, const Groups& groups, ExpertsAhead& ahead, c
   for_runs(groups, a.w2.experts.size, ahead, ahead.experts(), [&](int64_t e, int64_t first, int64_t tokens) {
     h.tokens = tokens;
     for (int64_t t = 0; t < tokens; ++t) h.row[t] = hidden + (first + t) * width;
-    prepare(h, a.w2.format, width);
+    dots.prepare(h, width);
     for_row_blocks(begin, end, n, [&](int64_t column, int64_t count) {
       Block y;
-      dots(a.w2.experts.data[e], column, count, h, y);
+      dots.run(a.w2.experts.data[e], column, count, h, y);
       for (int64_t t = 0; t < tokens; ++t) {
         const int64_t token = groups.order[first + t] / k, choice = groups.order[first + t] % k;
         float* sum = sums + token * n + column;

@@ -133,6 +133,9 @@ NIBBLE_INLINE void native_store_bf16(uint16_t* p, NativeF v) {
 
 #if defined(__AVX512BF16__) && defined(__AVX512VBMI__)
 #define NIBBLE_BF16_PAIRS
+#ifdef __AMX_BF16__
+#define NIBBLE_TILES
+#endif
 
 // Sixteen pairs of bf16: columns 2 i and 2 i + 1 in lane i.
 using NativePairs = __m512i;
@@ -143,6 +146,21 @@ NIBBLE_INLINE void native_store_pairs(uint16_t* p, NativePairs v) { _mm512_store
 NIBBLE_INLINE NativeF native_dot_pairs(NativePairs a, NativePairs b, NativeF acc) {
   return _mm512_dpbf16_ps(acc, __builtin_bit_cast(__m512bh, a), __builtin_bit_cast(__m512bh, b));
 }
+#ifdef NIBBLE_TILES
+// Thirty-two columns in the order that nibbles come in: 0 4 8 .. 28, then 1 5 9 .. 29, and so on.
+NIBBLE_INLINE NativePairs native_pairs_to_nibble(NativePairs v) {
+  const __m512i from = _mm512_set_epi64(0x001F001B00170013, 0x000F000B00070003, 0x001E001A00160012, 0x000E000A00060002,
+                                        0x001D001900150011, 0x000D000900050001, 0x001C001800140010, 0x000C000800040000);
+  return _mm512_permutexvar_epi16(from, v);
+}
+// The nibbles of sixteen bytes, one in the low bits of each word, in that order: their eight words four times over, and
+// each shifted to its nibble. What is above it is not its own. No shuffle is spent, for those are the lookups'.
+NIBBLE_INLINE __m512i native_spread_nibbles(__m128i bytes) {
+  const __m512i shifts = _mm512_set_epi64(0x000C000C000C000C, 0x000C000C000C000C, 0x0008000800080008, 0x0008000800080008,
+                                          0x0004000400040004, 0x0004000400040004, 0, 0);
+  return _mm512_srlv_epi16(_mm512_broadcast_i32x4(bytes), shifts);
+}
+#else
 // Thirty-two columns by fours, in the order that nibbles come in: 0 4 1 5 2 6 3 7. And back.
 NIBBLE_INLINE NativePairs native_pairs_to_nibble(NativePairs v) {
   return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), v);
@@ -158,6 +176,7 @@ NIBBLE_INLINE __m512i native_spread_nibbles(__m128i bytes) {
                         0x002C002800240020, 0x002C002800240020, 0x003C003800340030, 0x003C003800340030);
   return _mm512_multishift_epi64_epi8(from, _mm512_broadcast_i32x4(bytes));
 }
+#endif
 // Thirty-two columns looked up in a table of sixteen values, or each half of them in its own.
 NIBBLE_INLINE NativePairs native_lookup_pairs(__m128i bytes, const uint16_t* table) {
   const __m256i values = _mm256_load_si256(reinterpret_cast<const __m256i*>(table));
@@ -176,6 +195,35 @@ NIBBLE_INLINE __m128i native_load_bytes(const uint8_t* p) {
 }
 NIBBLE_INLINE __m128i native_load_8_bytes(const uint8_t* p) {
   return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+}
+// The first `count` (<= 32) columns, zeros after; nothing past them is read.
+NIBBLE_INLINE NativePairs native_load_pairs_head(const uint16_t* p, int64_t count) {
+  return _mm512_maskz_loadu_epi16(static_cast<__mmask32>((uint64_t{1} << count) - 1), p);
+}
+// Sixteen rows of sixteen lanes of 32 bits, turned in place.
+NIBBLE_INLINE void native_transpose(__m512i (&row)[16]) {
+  __m512i half[16];
+  for (int i = 0; i < 16; i += 2) {
+    half[i] = _mm512_unpacklo_epi32(row[i], row[i + 1]);
+    half[i + 1] = _mm512_unpackhi_epi32(row[i], row[i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4) {  // rows i .. i + 3, whose lanes 4 q + r are in each 128 bits q of row[i + r]
+    row[i] = _mm512_unpacklo_epi64(half[i], half[i + 2]);
+    row[i + 1] = _mm512_unpackhi_epi64(half[i], half[i + 2]);
+    row[i + 2] = _mm512_unpacklo_epi64(half[i + 1], half[i + 3]);
+    row[i + 3] = _mm512_unpackhi_epi64(half[i + 1], half[i + 3]);
+  }
+  for (int r = 0; r < 4; ++r) {
+    const __m512i low = _mm512_shuffle_i32x4(row[r], row[4 + r], 0x88);
+    const __m512i low_odd = _mm512_shuffle_i32x4(row[r], row[4 + r], 0xDD);
+    const __m512i high = _mm512_shuffle_i32x4(row[8 + r], row[12 + r], 0x88);
+    const __m512i high_odd = _mm512_shuffle_i32x4(row[8 + r], row[12 + r], 0xDD);
+    half[r] = _mm512_shuffle_i32x4(low, high, 0x88);
+    half[8 + r] = _mm512_shuffle_i32x4(low, high, 0xDD);
+    half[4 + r] = _mm512_shuffle_i32x4(low_odd, high_odd, 0x88);
+    half[12 + r] = _mm512_shuffle_i32x4(low_odd, high_odd, 0xDD);
+  }
+  for (int i = 0; i < 16; ++i) row[i] = half[i];
 }
 #endif
 
