@@ -160,7 +160,8 @@ class Steps {
   std::vector<float> us_;
 };
 
-void print(const std::vector<Profile>& profiles, double gflop_per_s, double gb_per_s) {
+// `gflop_per_s`: the peak of each kind of operands.
+void print(const std::vector<Profile>& profiles, const double (&gflop_per_s)[2], double gb_per_s) {
   const Profile &one = profiles.front(), &most = profiles.back();
   const double growth = most.step_us - one.step_us;
   const auto row = [&](const char* name, int64_t count, const std::vector<double>& us, double limit) {
@@ -178,7 +179,8 @@ void print(const std::vector<Profile>& profiles, double gflop_per_s, double gb_p
   double limits = 0;
   for (const auto& [us, name] : order) {
     const Kind& kind = most.kinds.at(name);
-    const double limit = 1e-3 * std::max(kind.work.operations / gflop_per_s, kind.work.bytes / gb_per_s);
+    const double limit = 1e-3 * std::max(kind.work.operations / gflop_per_s[static_cast<size_t>(kind.work.operands)],
+                                         kind.work.bytes / gb_per_s);
     limits += limit;
     std::vector<double> times;
     for (const Profile& p : profiles) times.push_back(p.kinds.at(name).us);
@@ -198,10 +200,11 @@ void print(const std::vector<Profile>& profiles, double gflop_per_s, double gb_p
 int main(int argc, char** argv) {
   using namespace nibble;
   const int threads = argc > 2 ? std::atoi(argv[2]) : 2;
-  const double gflop_per_s = measure_multiply_peak(threads).gflop_per_s;
+  const double gflop_per_s[] = {measure_multiply_peak(threads, Operands::kF32).gflop_per_s,
+                                measure_multiply_peak(threads, Operands::kBf16).gflop_per_s};
   const double gb_per_s = measure_read_bandwidth(threads).median_gb_per_s;
   std::printf("%d threads, %s: multiplies and adds %.1f GFLOP/s, reads %.1f GB/s\n\n", threads,
-              cpu::best_isa().kernels->name, gflop_per_s, gb_per_s);
+              cpu::best_isa().kernels->name, gflop_per_s[1], gb_per_s);
   Model model(argc > 1 ? argv[1] : NIBBLE_SOURCE_DIR "/models/k3-tiny", threads);
   Steps steps[] = {{model, 1}, {model, 8}, {model, 32}};
   for (int round = 0; round < 30; ++round) {  // in turns, so that all have their share of a busy machine

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "base/multiply_peak.h"
 #include "fp4/weight_bytes.h"
 #include "ops/ops.h"
 
@@ -14,6 +15,7 @@ namespace nibble {
 
 struct Work {
   double operations = 0, bytes = 0;  // two a multiply-add
+  Operands operands = Operands::kBf16;
   Work& operator+=(const Work& other) {
     operations += other.operations;
     bytes += other.bytes;
@@ -71,7 +73,8 @@ inline Work work_of(const ops::KdaRows& a) {
   const auto per_head = static_cast<double>(a.key_dim * a.value_dim);
   const auto heads = static_cast<double>(a.q.rows * a.heads);
   const double record = static_cast<double>(2 * a.key_dim + a.value_dim) * 8;
-  return {heads * (6 * per_head + 2 * 2 * record), heads * 4 * (per_head * 17 / 16 + record) + 4 * bytes_of(a.q)};
+  return {heads * (6 * per_head + 2 * 2 * record), heads * 4 * (per_head * 17 / 16 + record) + 4 * bytes_of(a.q),
+          Operands::kF32};
 }
 
 inline std::string kind_of(const ops::MlaAttention& a) {
@@ -84,7 +87,8 @@ inline Work work_of(const ops::MlaAttention& a) {
   const auto seen = static_cast<double>(keys(a.sequences));
   return {through + 2.0 * seen * static_cast<double>(a.heads * (2 * a.kv_b.cols + a.shared_dim)),
           weight_bytes(a.kv_b.format, a.kv_b.rows, a.kv_b.cols) + bytes_of(a.q) +
-              seen * static_cast<double>(a.pool.cols * bytes_of(a.pool.dtype))};
+              seen * static_cast<double>(a.pool.cols * bytes_of(a.pool.dtype)),
+          Operands::kF32};
 }
 
 // The rest: what they read and write.

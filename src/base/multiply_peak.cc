@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/matrix_tiles.h"
 #include "base/thread_pool.h"
 
 #ifdef __x86_64__
@@ -27,6 +28,7 @@ struct Unit {
   Chains chains;
   double operations;  // of one round: two for each pair of numbers
   std::string_view name;
+  int64_t rounds = 4'000'000;  // some 10 ms
 };
 
 float four_lanes(int64_t rounds, float x) {
@@ -79,14 +81,35 @@ float four_lanes(int64_t rounds, float x) {
   for (int i = 1; i < kManyChains; ++i) sum[0] += sum[i];
   return sum[0][0];
 }
+
+// Tiles of sixteen rows of 64 bytes: four of sums, two of each side.
+constexpr int kTileChains = 4;
+float bf16_tiles(int64_t rounds, float) {
+  struct {
+    uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  } config;
+  asm volatile("ldtilecfg %0" : : "m"(config));  // and all tiles are zero
+  for (int64_t i = 0; i < rounds; ++i) {
+    asm volatile(
+        "tdpbf16ps %tmm6, %tmm4, %tmm0\n\ttdpbf16ps %tmm7, %tmm4, %tmm1\n\t"
+        "tdpbf16ps %tmm6, %tmm5, %tmm2\n\ttdpbf16ps %tmm7, %tmm5, %tmm3");
+  }
+  asm volatile("tilerelease");
+  return 0;
+}
 #endif
 
 // What this machine has; on some, pairs of bf16 are no faster than floats.
-std::vector<Unit> units() {
+std::vector<Unit> units(Operands operands) {
+  const bool pairs = operands == Operands::kBf16;
   std::vector<Unit> out;
 #ifdef __x86_64__
+  if (pairs && may_use_matrix_tiles())
+    out.push_back({bf16_tiles, 2.0 * 16 * 16 * 32 * kTileChains, "tdpbf16ps", 400'000});
   if (__builtin_cpu_supports("avx512f")) {
-    if (__builtin_cpu_supports("avx512bf16")) out.push_back({bf16_pairs, 64 * kManyChains, "vdpbf16ps"});
+    if (pairs && __builtin_cpu_supports("avx512bf16")) out.push_back({bf16_pairs, 64 * kManyChains, "vdpbf16ps"});
     out.push_back({sixteen_lanes, 32 * kManyChains, "vfmadd231ps (512)"});
   } else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     out.push_back({eight_lanes, 16 * kFewChains, "vfmadd231ps (256)"});
@@ -98,20 +121,19 @@ std::vector<Unit> units() {
 
 }  // namespace
 
-MultiplyPeak measure_multiply_peak(int threads) {
-  constexpr int64_t kRounds = 4'000'000;  // some 10 ms
+MultiplyPeak measure_multiply_peak(int threads, Operands operands) {
   ThreadPool pool(threads);
   std::vector<float> sums(static_cast<size_t>(threads));
   MultiplyPeak best{.threads = threads};
-  for (const Unit& unit : units()) {
+  for (const Unit& unit : units(operands)) {
     std::array<double, kPasses> figures{};
     for (double& figure : figures) {
       const auto begin = std::chrono::steady_clock::now();
       pool.parallel_for(threads, [&](int64_t first, int64_t last, int) {
-        for (int64_t i = first; i < last; ++i) sums[static_cast<size_t>(i)] += unit.chains(kRounds, 1.0f);
+        for (int64_t i = first; i < last; ++i) sums[static_cast<size_t>(i)] += unit.chains(unit.rounds, 1.0f);
       });
       const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-      figure = unit.operations * static_cast<double>(kRounds * threads) / 1e9 / seconds.count();
+      figure = unit.operations * static_cast<double>(unit.rounds * threads) / 1e9 / seconds.count();
     }
     std::sort(figures.begin(), figures.end());
     if (figures[kPasses / 2] > best.gflop_per_s) {

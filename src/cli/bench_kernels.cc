@@ -121,13 +121,20 @@ OpBench kda(BenchMemory& memory, int64_t rows) {
                 args.sequences = steps[static_cast<size_t>(i) % steps.size()];
                 ops::kda_rows(memory.device(), args);
               },
-          .limit = rows == 1 ? Limit::kReadBandwidth : Limit::kMultiplyAdd,
+          .limit = rows == 1 ? Limit::kReadBandwidth : Limit::kMultiplyAddF32,
           .work = rows == 1 ? bytes : 2.0 * products * static_cast<double>(rows * kHeads)};
 }
 
 }  // namespace
 
-std::string_view name_of(Limit limit) { return limit == Limit::kReadBandwidth ? "read bandwidth" : "multiply-add"; }
+std::string_view name_of(Limit limit) {
+  switch (limit) {
+    case Limit::kReadBandwidth: return "read bandwidth";
+    case Limit::kMultiplyAdd: return "multiply-add";
+    case Limit::kMultiplyAddF32: return "multiply-add of fp32";
+  }
+  return {};
+}
 
 ByteRing::ByteRing(int64_t bytes, uint64_t keep, uint64_t set)
     : pages_(static_cast<size_t>(bytes)), keep_(keep), set_(set) {}

@@ -40,8 +40,8 @@ struct OpsOptions {
 
 // Measured anew for each row, right before it: on a shared machine a limit of half a minute ago is another machine's.
 double measure(Limit limit, int threads) {
-  return limit == Limit::kReadBandwidth ? measure_read_bandwidth(threads).median_gb_per_s
-                                        : measure_multiply_peak(threads).gflop_per_s;
+  if (limit == Limit::kReadBandwidth) return measure_read_bandwidth(threads).median_gb_per_s;
+  return measure_multiply_peak(threads, limit == Limit::kMultiplyAdd ? Operands::kBf16 : Operands::kF32).gflop_per_s;
 }
 
 struct OpRow {

@@ -13,8 +13,8 @@
 
 namespace nibble::cli {
 
-enum class Limit : uint8_t { kReadBandwidth, kMultiplyAdd };
-std::string_view name_of(Limit limit);  // "read bandwidth", "multiply-add"
+enum class Limit : uint8_t { kReadBandwidth, kMultiplyAdd, kMultiplyAddF32 };  // of bf16 operands, of fp32
+std::string_view name_of(Limit limit);  // "read bandwidth", "multiply-add", "multiply-add of fp32"
 
 // One kernel at one shape. `call(i)` runs it once, on weights that differ from those of call i - 1.
 struct OpBench {

@@ -21,7 +21,8 @@ void add_device_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--device", options.device, "cpu, cuda, cuda:N, or auto for the best there is")
       ->envname("NIBBLE_DEVICE")
       ->capture_default_str();
-  command.add_option("--isa", options.isa, "CPU kernels: portable, avx2, avx512, avx512bf16 or amx (default: the best)")
+  command
+      .add_option("--isa", options.isa, "CPU kernels: portable, avx2, avx512, avx512bf16 or amx (default: the best)")
       ->envname("NIBBLE_ISA");
   command.add_option("--require", options.require,
                      "Fail unless the kernels in use are these: cuda, sm_90a, cpu, avx512, avx2");

@@ -10,10 +10,12 @@ namespace {
 // How much it is depends on the machine; that a figure comes of any number of threads does not.
 TEST(MultiplyPeak, ComesOfAnyNumberOfThreads) {
   for (const int threads : {1, 2, 3}) {
-    const MultiplyPeak peak = measure_multiply_peak(threads);
-    EXPECT_TRUE(std::isfinite(peak.gflop_per_s) && peak.gflop_per_s > 0.0);
-    EXPECT_EQ(peak.threads, threads);
-    EXPECT_FALSE(peak.instruction.empty());
+    for (const Operands operands : {Operands::kF32, Operands::kBf16}) {
+      const MultiplyPeak peak = measure_multiply_peak(threads, operands);
+      EXPECT_TRUE(std::isfinite(peak.gflop_per_s) && peak.gflop_per_s > 0.0);
+      EXPECT_EQ(peak.threads, threads);
+      EXPECT_FALSE(peak.instruction.empty());
+    }
   }
 }
 

@@ -14,7 +14,7 @@ namespace nibble::cpu::NIBBLE_ISA {
 // columns of bf16 are a 512 KiB second-level cache. Matrix tiles are fast enough that putting activations into them has
 // to be shared by more rows, and reading weights by more activations.
 #ifdef NIBBLE_TILES
-constexpr int64_t kBlockRows = 256, kBlockTokens = 128;
+constexpr int64_t kBlockRows = 512, kBlockTokens = 128;
 constexpr int64_t kPreparedFloats = 16 * 7168 / 2;  // of pairs: sixteen activations of K3's hidden size
 #else
 constexpr int64_t kBlockRows = 64, kBlockTokens = 64;
@@ -30,7 +30,7 @@ struct Activations {
   int64_t tokens = 0;  // 1 .. kBlockTokens
   const X* row[kBlockTokens];
   bool is_prepared = false;  // whether `prepared` has them too, in the order that the format is read in
-  alignas(64) float prepared[kPreparedFloats];
+  alignas(4096) float prepared[kPreparedFloats];
 };
 
 // What is done with weights of one format, chosen once a call.

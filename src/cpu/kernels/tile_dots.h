@@ -3,9 +3,8 @@
 // A tile of weights is sixteen rows by 32 columns, one of activations 32 columns of up to sixteen of them, in pairs. A
 // sum takes the products of each 32 columns at once, in ascending order, however many rows there are.
 //
-// Weights pass in pieces of 32 rows by 256 columns. While one is multiplied the next is widened, a few rows after each
-// 32 columns, into a panel in the first-level cache: products and lookups run beside each other, and no tile is loaded
-// from lines that were just written.
+// Weights pass in pieces of 32 rows by 128 or 512 columns. While one is multiplied the next is widened into a panel, 32
+// columns after each 32 columns, so that products and lookups run beside each other.
 #pragma once
 
 #include "cpu/kernels/dots.h"
@@ -71,33 +70,36 @@ class TileDots {
     const TilesForUse<kTokens> tiles;
     const int64_t token_tiles = tiles_of(x.tokens, kTokens);
     Piece at;
-    Widening first(*this, at, panels[0]);
-    first.finish();
+    Widening(*this, at, panels[0]).widen_from(0);
     for (int which = 0; at.row < count; which ^= 1) {
       const Piece next = after(at);
-      Widening widening(*this, next, panels[which ^ 1]);
-      const int64_t here = blocks_at(at.block);
-      const int64_t steps = (token_tiles + 1) / 2 * here, share = tiles_of(kPieceRows, steps);
+      const Widening widening(*this, next, panels[which ^ 1]);
+      const int64_t here = blocks_at(at.block), share = kPieceRows / tiles_of(token_tiles, 2);
       if (!kIsPrepared && at.row == 0) {
         pack_tiles<Row, kTileRows>(x.row, x.tokens, w.cols, at.block * kPairColumns, here, packed);
       }
       for (int64_t t = 0; t < token_tiles; t += 2) {
+        const int64_t begin = t / 2 * share, end = t + 2 < token_tiles ? begin + share : kPieceRows;
+        const auto widen = [&](int64_t b) __attribute__((always_inline)) { widening.widen(b, begin, end); };
         if (t + 1 < token_tiles)
-          multiply<2>(panels[which], at, t, [&]() __attribute__((always_inline)) { widening.advance(share); });
+          multiply<2>(panels[which], at, t, widen);
         else
-          multiply<1>(panels[which], at, t, [&]() __attribute__((always_inline)) { widening.advance(share); });
+          multiply<1>(panels[which], at, t, widen);
       }
-      widening.finish();
+      widening.widen_from(here);
       if (at.block + here == blocks) land(at.row, out);
       at = next;
     }
   }
 
  private:
-  static constexpr int64_t kPieceRows = 2 * kTileRows, kPieceBlocks = 8;
+  static constexpr int64_t kPieceRows = 2 * kTileRows, kPieceBlocks = kIsPrepared ? 4 : 16, kAliases = 4096;
 
+  // A processor that has a load beside a store compares the lowest twelve bits of their addresses first, so what lies
+  // 4 KiB from a line on its way to memory is waited for: with panels and activations aligned to that, and the columns
+  // widened that were just multiplied, three more tiles pass before that line's turn comes.
   struct Panel {
-    alignas(64) uint16_t tile[2][kPieceBlocks][kTileRows][kPairColumns];
+    alignas(kAliases) uint16_t tile[2][kPieceBlocks][kTileRows][kPairColumns];
   };
   struct Piece {
     int64_t row = 0, block = 0;  // from row `n + row` and column `32 block` on
@@ -129,44 +131,49 @@ class TileDots {
         : of(dots), piece(p), ahead(dots.after(dots.after(p))), to(panel) {
       const int64_t left = of.count - piece.row;
       rows = left < kPieceRows ? left : kPieceRows;
+      blocks = of.blocks_at(piece.block);
     }
-    NIBBLE_INLINE void advance(int64_t share) {
-      const int64_t end = row + share < rows ? row + share : rows;
-      for (; row < end; ++row) widen(row);
-    }
-    NIBBLE_INLINE void finish() { advance(kPieceRows); }
-
-   private:
-    NIBBLE_INLINE void widen(int64_t r) const {
-      const Row from(of.w, of.n + piece.row + r), later(of.w, of.n + ahead.row + r);
-      const int64_t k = piece.block * kPairColumns, left = of.w.cols - k;
-      auto& tiles = to.tile[r / kTileRows];
-      const int64_t i = r % kTileRows;
-      const char* bytes = static_cast<const char*>(later.bytes(ahead.block * kPairColumns));
-#pragma GCC unroll 8
-      for (int64_t line = 0; line < kPieceBlocks * kPairColumns * Row::kCodeBits / 8; line += 64) {
-        __builtin_prefetch(bytes + line);
-      }
-      if constexpr (Row::kScaleGroup != 0) {
-        if (ahead.block == 0) {
-          for (int64_t s = 0; s < of.w.cols / Row::kScaleGroup; s += 64) __builtin_prefetch(later.scales + s);
+    // The b-th 32 columns of rows [begin, end), of those that there are.
+    NIBBLE_INLINE void widen(int64_t b, int64_t begin, int64_t end) const {
+      if (b >= blocks) return;
+      const ops::WeightMatrix w = of.w;  // a copy that no store can change
+      const int64_t last = end < rows ? end : rows, column = (piece.block + b) * kPairColumns, rest = w.cols - column;
+      if (b * kBlockBytes % 64 == 0) ask(b, begin, last);
+      for (int64_t g = 0; g < 2; ++g) {
+        const int64_t i = begin < g * kTileRows ? g * kTileRows : begin;
+        const int64_t stop = last < (g + 1) * kTileRows ? last : (g + 1) * kTileRows, n = of.n + piece.row;
+        uint16_t(*out)[kPairColumns] = to.tile[g][b] - g * kTileRows;
+        if (rest >= kPairColumns) {
+#pragma GCC unroll 4
+          for (int64_t r = i; r < stop; ++r) native_store_pairs(out[r], Row(w, n + r).at(column));
+        } else {
+          for (int64_t r = i; r < stop; ++r) native_store_pairs(out[r], Row(w, n + r).rest(column, rest));
         }
       }
-      if (left >= kPieceBlocks * kPairColumns) {
-#pragma GCC unroll 8
-        for (int64_t b = 0; b < kPieceBlocks; ++b) native_store_pairs(tiles[b][i], from.at(k + b * kPairColumns));
-        return;
+    }
+    NIBBLE_INLINE void widen_from(int64_t b) const {
+      for (; b < blocks; ++b) widen(b, 0, kPieceRows);
+    }
+
+   private:
+    static constexpr int64_t kBlockBytes = kPairColumns * Row::kCodeBits / 8;
+    NIBBLE_INLINE void ask(int64_t b, int64_t begin, int64_t end) const {
+      const ops::WeightMatrix w = of.w;
+      const int64_t n = of.n + ahead.row, column = (ahead.block + b) * kPairColumns;
+#pragma GCC unroll 4
+      for (int64_t r = begin; r < end; ++r) __builtin_prefetch(Row(w, n + r).bytes(column));
+      if constexpr (Row::kScaleGroup != 0) {
+        if (column > 0) return;
+        for (int64_t r = begin; r < end; ++r) {
+          for (int64_t s = 0; s < w.cols / Row::kScaleGroup; s += 64) __builtin_prefetch(Row(w, n + r).scales + s);
+        }
       }
-      int64_t b = 0;
-      for (; (b + 1) * kPairColumns <= left; ++b) native_store_pairs(tiles[b][i], from.at(k + b * kPairColumns));
-      const int64_t rest = left - b * kPairColumns;
-      if (rest > 0) native_store_pairs(tiles[b][i], from.rest(k + b * kPairColumns, rest));
     }
 
     const TileDots& of;
     Piece piece, ahead;
     Panel& to;
-    int64_t rows, row = 0;
+    int64_t rows, blocks;
   };
 
   NIBBLE_INLINE const uint32_t* activations(int64_t token_tile, int64_t block) const {
@@ -176,7 +183,8 @@ class TileDots {
       return packed + token_tile * blocks_at(block) * kTilePairs;
   }
 
-  // The products of a piece with token tiles t .. t + kTokenTiles - 1; after each 32 columns `between`.
+  // The products of a piece with token tiles t .. t + kTokenTiles - 1; after each 32 columns `between`, with their
+  // number.
   template <int kTokenTiles, class F>
   NIBBLE_INLINE void multiply(const Panel& panel, Piece at, int64_t t, const F& between) {
     constexpr int64_t kStride = 4 * kTokens;
@@ -211,7 +219,7 @@ class TileDots {
         tile_multiply<2, 5, 6>();
         if constexpr (kTokenTiles == 2) tile_multiply<3, 5, 7>();
       }
-      between();
+      between(b);
     }
     if (kIsPrepared && at.block + here < blocks) return;
     tile_store<0>(upper[t].tile, kStride);
@@ -253,7 +261,7 @@ class TileDots {
   const int64_t blocks;
   Panel panels[2];
   Sums sums[kRowTileLimit][kTokenTileLimit];
-  alignas(64) uint32_t packed[kIsPrepared ? 1 : kTokenTileLimit * kPieceBlocks * kTilePairs];
+  alignas(kAliases) uint32_t packed[kIsPrepared ? 1 : kTokenTileLimit * kPieceBlocks * kTilePairs];
 };
 
 template <class Row>

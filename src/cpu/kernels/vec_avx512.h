@@ -156,8 +156,8 @@ NIBBLE_INLINE NativePairs native_pairs_to_nibble(NativePairs v) {
 // The nibbles of sixteen bytes, one in the low bits of each word, in that order: their eight words four times over, and
 // each shifted to its nibble. What is above it is not its own. No shuffle is spent, for those are the lookups'.
 NIBBLE_INLINE __m512i native_spread_nibbles(__m128i bytes) {
-  const __m512i shifts = _mm512_set_epi64(0x000C000C000C000C, 0x000C000C000C000C, 0x0008000800080008, 0x0008000800080008,
-                                          0x0004000400040004, 0x0004000400040004, 0, 0);
+  const __m512i shifts = _mm512_set_epi64(0x000C000C000C000C, 0x000C000C000C000C, 0x0008000800080008,
+                                          0x0008000800080008, 0x0004000400040004, 0x0004000400040004, 0, 0);
   return _mm512_srlv_epi16(_mm512_broadcast_i32x4(bytes), shifts);
 }
 #else
