@@ -42,13 +42,14 @@ std::span<const Isa> instruction_sets() {
   return all;
 }
 
-// The last that is there, but for pairs of bf16 on Intel's processors: there `vdpbf16ps` has a quarter of the rate of
-// fp32 multiply-adds, and half of their products a second (docs/performance.md).
+// The last that is there, but for two on Intel's processors (docs/performance.md): `vdpbf16ps` has half of the products
+// of fp32 multiply-adds there, and matrix tiles, many times as fast for prompts, are a quarter slower for one row.
 const Isa& best_isa() {
   const Isa* best = &instruction_sets().front();
   for (const Isa& isa : instruction_sets()) {
 #ifdef NIBBLE_X86
     if (isa.kernels == &avx512bf16::kKernels && __builtin_cpu_is("intel")) continue;
+    if (isa.kernels == &amx::kKernels) continue;
 #endif
     if (isa.available) best = &isa;
   }
