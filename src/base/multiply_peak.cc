@@ -85,11 +85,11 @@ float four_lanes(int64_t rounds, float x) {
 // Tiles of sixteen rows of 64 bytes: four of sums, two of each side.
 constexpr int kTileChains = 4;
 float bf16_tiles(int64_t rounds, float) {
-  struct {
-    uint8_t palette = 1, start_row = 0, reserved[14] = {};
-    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-  } config;
+  TileConfig config = {.palette = 1};
+  for (int i = 0; i < 8; ++i) {
+    config.row_bytes[i] = 64;
+    config.rows[i] = 16;
+  }
   asm volatile("ldtilecfg %0" : : "m"(config));  // and all tiles are zero
   for (int64_t i = 0; i < rounds; ++i) {
     asm volatile(

@@ -30,7 +30,7 @@ struct Activations {
   int64_t tokens = 0;  // 1 .. kBlockTokens
   const X* row[kBlockTokens];
   bool is_prepared = false;  // whether `prepared` has them too, in the order that the format is read in
-  alignas(4096) float prepared[kPreparedFloats];
+  alignas(64) float prepared[kPreparedFloats];
 };
 
 // What is done with weights of one format, chosen once a call.

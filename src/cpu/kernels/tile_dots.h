@@ -93,13 +93,10 @@ class TileDots {
   }
 
  private:
-  static constexpr int64_t kPieceRows = 2 * kTileRows, kPieceBlocks = kIsPrepared ? 4 : 16, kAliases = 4096;
+  static constexpr int64_t kPieceRows = 2 * kTileRows, kPieceBlocks = kIsPrepared ? 4 : 16;
 
-  // A processor that has a load beside a store compares the lowest twelve bits of their addresses first, so what lies
-  // 4 KiB from a line on its way to memory is waited for: with panels and activations aligned to that, and the columns
-  // widened that were just multiplied, three more tiles pass before that line's turn comes.
   struct Panel {
-    alignas(kAliases) uint16_t tile[2][kPieceBlocks][kTileRows][kPairColumns];
+    alignas(64) uint16_t tile[2][kPieceBlocks][kTileRows][kPairColumns];
   };
   struct Piece {
     int64_t row = 0, block = 0;  // from row `n + row` and column `32 block` on
@@ -261,7 +258,7 @@ class TileDots {
   const int64_t blocks;
   Panel panels[2];
   Sums sums[kRowTileLimit][kTokenTileLimit];
-  alignas(kAliases) uint32_t packed[kIsPrepared ? 1 : kTokenTileLimit * kPieceBlocks * kTilePairs];
+  alignas(64) uint32_t packed[kIsPrepared ? 1 : kTokenTileLimit * kPieceBlocks * kTilePairs];
 };
 
 template <class Row>

@@ -4,6 +4,7 @@
 // they read and write memory.
 #pragma once
 
+#include "base/matrix_tiles.h"
 #include "cpu/kernels/vec.h"
 
 #ifdef NIBBLE_TILES
@@ -17,11 +18,7 @@ template <int64_t kTokens>
 class TilesForUse {
  public:
   NIBBLE_INLINE TilesForUse() {
-    struct {
-      uint8_t palette = 1, start_row = 0, reserved[14] = {};
-      uint16_t row_bytes[16] = {};
-      uint8_t rows[16] = {};
-    } config;
+    TileConfig config = {.palette = 1};
     for (int i = 0; i < 8; ++i) {
       config.row_bytes[i] = i == 4 || i == 5 ? 64 : 4 * kTokens;
       config.rows[i] = kTileRows;
