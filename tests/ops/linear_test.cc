@@ -50,22 +50,36 @@ TEST_P(LinearTest, AgreesWithFp64) {
   }
 }
 
+void expect_same_rows_alone(Device& device, WeightFormat format, int64_t outputs, DType dtype,
+                            std::initializer_list<size_t> counts) {
+  constexpr size_t kRows = 130;
+  const auto cols = static_cast<size_t>(odd_columns(format));
+  Random random(1);
+  const std::vector<float> x = random.normals(static_cast<int64_t>(kRows * cols));
+  const std::vector<float> all = multiply(device, format, outputs, dtype, x);
+  EXPECT_EQ(all, multiply(device, format, outputs, dtype, x)) << "not the same twice";
+  for (const size_t rows : counts) {
+    for (const size_t first : {size_t{0}, kRows - rows}) {
+      const std::vector<float> some =
+          multiply(device, format, outputs, dtype, std::span(x).subspan(first * cols, rows * cols));
+      EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + static_cast<int64_t>(first) * outputs))
+          << fp4::name_of(format) << ", " << rows << " rows from " << first << " of " << bytes_of(dtype) << " bytes";
+    }
+  }
+}
+
 TEST_P(LinearTest, RowDoesNotDependOnHowManyThereAre) {
   for (const WeightFormat format : kFormats) {
-    const DType dtype = format == WeightFormat::kMxfp4 ? DType::kBf16 : DType::kF32;
-    const auto cols = static_cast<size_t>(odd_columns(format));
-    Random random(1);
-    const std::vector<float> x = random.normals(130 * odd_columns(format));
-    const std::vector<float> all = multiply(device(), format, 21, dtype, x);
-    EXPECT_EQ(all, multiply(device(), format, 21, dtype, x)) << "not the same twice";
-    for (const size_t rows : {1, 2, 3, 5, 8, 17, 64}) {
-      for (const size_t first : {size_t{0}, 130 - rows}) {
-        const std::vector<float> some =
-            multiply(device(), format, 21, dtype, std::span(x).subspan(first * cols, rows * cols));
-        EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + static_cast<int64_t>(first) * 21))
-            << fp4::name_of(format) << ", " << rows << " rows from " << first;
-      }
+    for (const DType dtype : {DType::kF32, DType::kBf16}) {
+      expect_same_rows_alone(device(), format, 21, dtype, {1, 2, 3, 5, 8, 17, 33, 64});
     }
+  }
+}
+
+// More outputs than any kernel takes at once.
+TEST_P(LinearTest, RowDoesNotDependOnHowManyThereAreInManyBlocks) {
+  for (const WeightFormat format : {WeightFormat::kBf16, WeightFormat::kMxfp4, WeightFormat::kNvfp4}) {
+    expect_same_rows_alone(device(), format, 557, DType::kBf16, {1, 17, 33});
   }
 }
 
