@@ -66,7 +66,7 @@ Decision explain_device(const ModelOptions& o, const Device& device) {
   Decision kernels{.name = "kernels",
                    .value = isa,
                    .how = o.isa.empty() ? "auto" : "set",
-                   .why = o.isa.empty() ? "the fastest that this machine has" : "--isa"};
+                   .why = o.isa.empty() ? "the fastest of this machine at one row" : "--isa"};
   for (const backend::KernelSet& set : backend::kernel_sets()) {
     const bool chosen = set.isa == isa;
     kernels.parts.push_back({.name = std::string(set.isa),

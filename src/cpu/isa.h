@@ -17,9 +17,9 @@ struct Isa {
   std::string_view needs;  // what the machine would need, for refusals and `explain`
 };
 
-// All, from the slowest to the fastest.
+// All, from the oldest to the newest.
 std::span<const Isa> instruction_sets();
-// The fastest that this machine has.
+// The one that is taken where none is named: the fastest of this machine at one row.
 const Isa& best_isa();
 
 }  // namespace nibble::cpu
