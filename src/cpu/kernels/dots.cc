@@ -23,10 +23,10 @@ NIBBLE_INLINE void fetch_scales(const Row& row, int64_t columns) {
 
 // Columns of a round: those of a cache line of codes, so that each is asked for once. With more activations AVX2 has no
 // registers for that.
-template <class Row, int kTokens>
+template <class Math, int kTokens>
 consteval int64_t round_columns() {
-  if (kTokens > 1 && kParts > 1) return kPair;
-  return Row::kCodeBits == 4 ? 4 * kPair : Row::kCodeBits == 8 ? 2 * kPair : kPair;
+  constexpr int64_t kLine = 8 * kCacheLine / Math::Row::kCodeBits;
+  return (kTokens > 1 && kParts > 1) || kLine < Math::kColumns ? Math::kColumns : kLine;
 }
 
 // kRows weight rows with kTokens activations: as many streams from memory, `apart` rows from each other, so that none
@@ -51,25 +51,25 @@ void stream(const ops::WeightMatrix& w, int64_t n, int64_t apart, int64_t count,
     for (int t = 0; t < kTokens; ++t) v[t] = Math::columns(x[t] + k);
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
-      const typename Math::Columns weights = Math::weights(rows[r], k);
+      const typename Math::Weights weights = Math::weights(rows[r], k);
 #pragma GCC unroll 6
       for (int t = 0; t < kTokens; ++t) acc[t][r] = Math::add(weights, v[t], acc[t][r]);
     }
   };
-  constexpr int64_t kRound = round_columns<Row, kTokens>();
+  constexpr int64_t kStep = Math::kColumns, kRound = round_columns<Math, kTokens>();
   int64_t k = 0;
   for (; k + kRound <= w.cols; k += kRound) {
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) __builtin_prefetch(static_cast<const char*>(rows[r].bytes(k)) + kAhead);
 #pragma GCC unroll 4
-    for (int64_t part = 0; part < kRound; part += kPair) add(k + part);
+    for (int64_t part = 0; part < kRound; part += kStep) add(k + part);
   }
-  for (; k + kPair <= w.cols; k += kPair) add(k);
+  for (; k + kStep <= w.cols; k += kStep) add(k);
   if (k < w.cols) {
     typename Math::Columns v[kTokens];
     for (int t = 0; t < kTokens; ++t) v[t] = Math::columns_rest(x[t] + k, w.cols - k);
     for (int r = 0; r < kRows; ++r) {
-      const typename Math::Columns weights = Math::weights_rest(rows[r], k, w.cols - k);
+      const typename Math::Weights weights = Math::weights_rest(rows[r], k, w.cols - k);
       for (int t = 0; t < kTokens; ++t) acc[t][r] = Math::add(weights, v[t], acc[t][r]);
     }
   }
@@ -100,8 +100,13 @@ void streams(const ops::WeightMatrix& w, int64_t n, int64_t count, const X* cons
   });
 }
 
-template <class Tile>
+template <class Tile, int64_t kScaled = Tile::kScaled>
 struct Panel {
+  alignas(kCacheLine) typename Tile::Element row[Tile::kPanelRows][kPanelColumns];
+  alignas(kCacheLine) float scales[Tile::kPanelRows][kPanelColumns / kScaled][kLanes];
+};
+template <class Tile>
+struct Panel<Tile, 0> {
   alignas(kCacheLine) typename Tile::Element row[Tile::kPanelRows][kPanelColumns];
 };
 // Of one panel's rows.
@@ -126,7 +131,7 @@ NIBBLE_INLINE void add_tile(const Panel<Tile>& panel, int64_t first, int64_t wid
         acc[t][r] = kFresh ? native_broadcast(0.0f) : native_load(out[t][first + r] + lane);
       }
     }
-    for (int64_t k = 0; k < width; k += Tile::kStep) {
+    const auto add = [&](int64_t k, NativeF(&to)[kTokens][Tile::kRows]) __attribute__((always_inline)) {
       decltype(Tile::part_columns(x[0], part)) v[kTokens];
 #pragma GCC unroll 6
       for (int t = 0; t < kTokens; ++t) v[t] = Tile::part_columns(x[t] + column + k, part);
@@ -135,7 +140,22 @@ NIBBLE_INLINE void add_tile(const Panel<Tile>& panel, int64_t first, int64_t wid
         auto weights = Tile::part_weights(panel.row[first + r] + k, part);
         keep(weights);
 #pragma GCC unroll 6
-        for (int t = 0; t < kTokens; ++t) acc[t][r] = Tile::part_add(weights, v[t], acc[t][r]);
+        for (int t = 0; t < kTokens; ++t) to[t][r] = Tile::part_add(weights, v[t], to[t][r]);
+      }
+    };
+    if constexpr (Tile::kScaled == 0) {
+      for (int64_t k = 0; k < width; k += Tile::kStep) add(k, acc);
+    } else {
+      for (int64_t k = 0; k < width; k += Tile::kScaled) {
+        NativeF products[kTokens][Tile::kRows] = {};
+#pragma GCC unroll 4
+        for (int64_t step = 0; step < Tile::kScaled; step += Tile::kStep) add(k + step, products);
+#pragma GCC unroll 4
+        for (int r = 0; r < Tile::kRows; ++r) {
+          const NativeF scale = native_load(panel.scales[first + r][k / Tile::kScaled]);
+#pragma GCC unroll 6
+          for (int t = 0; t < kTokens; ++t) acc[t][r] = native_fma(products[t][r], scale, acc[t][r]);
+        }
       }
     }
 #pragma GCC unroll 6
@@ -178,16 +198,16 @@ struct Panels {
     for (int64_t r = 0; r < kRows; ++r) {
       const Row row(w, n + r < last ? n + r : last), next(w, next_n + r);
       if (next_column == 0) fetch_scales(next, w.cols);
-      for (int64_t k = 0; k < width; k += kPair) {
+      for (int64_t k = 0; k < width; k += Math::kColumns) {
         __builtin_prefetch(next.bytes(next_column + k));
-        Math::put(Math::weights(row, column + k), panel.row[r] + k);
+        Math::put(Math::weights(row, column + k), panel, r, k);
       }
     }
   }
 
   // Activations as tiles read them: where they are, or widened here, kPanelColumns of each.
   struct Widened {
-    alignas(kCacheLine) float row[Math::kWidens ? kPanelBlock : 1][kPanelColumns];
+    alignas(kCacheLine) TileX row[Math::kWidens ? kPanelBlock : 1][kPanelColumns];
     const TileX* at[kPanelBlock];
   };
   // at[t] + column - from is column `column` of row t, for `width` of them.
@@ -214,12 +234,13 @@ struct Panels {
       add_panel<Tile, false>(panel, width, x, column, tokens, to);
   }
 
-  // Rows and activations at most kPanelBlock; the value of row i and activation t goes to out[t][i].
+  // Rows and activations at most kPanelBlock; the value of row i and activation t goes to out[t * stride + i].
   template <class X>
-  static void block(const ops::WeightMatrix& w, int64_t n, int64_t count, const X* const* x, int64_t tokens,
-                    float (*out)[kBlockRows]) {
+  static void block(const ops::WeightMatrix& w, int64_t n, int64_t count, const X* const* x, int64_t tokens, float* out,
+                    int64_t stride) {
     constexpr int64_t kPanels = kPanelBlock / kRows;
-    const int64_t last = n + count - 1, panels = (count + kRows - 1) / kRows, whole = w.cols / kPair * kPair;
+    const int64_t last = n + count - 1, panels = (count + kRows - 1) / kRows,
+                  whole = w.cols / Math::kColumns * Math::kColumns;
     constexpr int64_t kAtOnce = kLanes / kRows;  // tokens whose sums are added up together
     Sums<Tile> sums[kPanels];
     if (tokens % kAtOnce != 0) {
@@ -246,7 +267,7 @@ struct Panels {
         Tile::totals(sums[p].lane[t][0], totals);
         store(totals, load(totals) * broadcast(w.tensor_scale));
         for (int64_t i = 0; i < kAtOnce && t + i < tokens; ++i) {
-          __builtin_memcpy(out[t + i] + p * kRows, totals + i * kRows, kRows * sizeof(float));
+          __builtin_memcpy(out + (t + i) * stride + p * kRows, totals + i * kRows, kRows * sizeof(float));
         }
       }
     }
@@ -256,19 +277,19 @@ struct Panels {
   static void add_rest(const ops::WeightMatrix& w, int64_t n, int64_t last, int64_t panels, int64_t column,
                        const X* const* x, int64_t tokens, Widened& widened, Panel<Tile>& panel, Sums<Tile>* sums) {
     const int64_t count = w.cols - column;
-    X padded[kPanelBlock][kPair] = {};
+    X padded[kPanelBlock][Math::kColumns] = {};
     const X* rows[kPanelBlock];
     for (int64_t t = 0; t < tokens; ++t) {
       for (int64_t i = 0; i < count; ++i) padded[t][i] = x[t][column + i];
       rows[t] = padded[t];
     }
-    take(rows, tokens, 0, kPair, widened);
+    take(rows, tokens, 0, Math::kColumns, widened);
     for (int64_t p = 0; p < panels; ++p) {
       for (int64_t r = 0; r < kRows; ++r) {
         const int64_t at = n + p * kRows + r;
-        Math::put(Math::weights_rest(Row(w, at < last ? at : last), column, count), panel.row[r]);
+        Math::put(Math::weights_rest(Row(w, at < last ? at : last), column, count), panel, r, 0);
       }
-      add_columns(panel, column == 0, kPair, widened.at, 0, tokens, sums[p]);
+      add_columns(panel, column == 0, Math::kColumns, widened.at, 0, tokens, sums[p]);
     }
   }
 };
@@ -279,7 +300,7 @@ void panels(const ops::WeightMatrix& w, int64_t n, int64_t count, const Activati
     for (int64_t i = 0; i < count; i += kPanelBlock) {
       const int64_t rows = count - i < kPanelBlock ? count - i : kPanelBlock;
       const int64_t tokens = x.tokens - t < kPanelBlock ? x.tokens - t : kPanelBlock;
-      Panels<Math>::block(w, n + i, rows, x.row + t, tokens, reinterpret_cast<float(*)[kBlockRows]>(&out[t][i]));
+      Panels<Math>::block(w, n + i, rows, x.row + t, tokens, out[t] + i, out.stride);
     }
   }
 }
@@ -335,11 +356,37 @@ Dots<X> choose(fp4::WeightFormat format) {
 #ifdef NIBBLE_BF16_PAIRS
 #ifdef NIBBLE_TILES
 template <class Row>
-constexpr Dots<Bf16> kPairDots = {prepare_tiles<Row>, tile_dots<Row>};
+constexpr Dots<Bf16> kTileDots = {prepare_tiles<Row>, tile_dots<Row>};
+constexpr Dots<Bf16> kBf16Dots = kTileDots<Bf16Pairs>, kMxfp4Dots = kTileDots<Mxfp4Pairs>,
+                     kNvfp4Dots = kTileDots<Nvfp4Pairs>;
 #else
 void leave(Activations<Bf16>&, int64_t) {}
-template <class Row>
-constexpr Dots<Bf16> kPairDots = {leave, dots_with<PairMath<Row>, Bf16>};
+constexpr Dots<Bf16> kBf16Dots = {leave, dots_with<PairMath, Bf16>};
+
+// Few activations are put into the order of the codes, a tail padded with zeros.
+template <class Math>
+void prepare_scaled(Activations<Bf16>& x, int64_t cols) {
+  const int64_t whole = cols / Math::kColumns * Math::kColumns, padded = whole + (whole < cols ? Math::kColumns : 0);
+  x.is_prepared = x.tokens <= Math::kStreamTokens && x.tokens * padded <= 2 * kPreparedFloats;
+  if (!x.is_prepared) return;
+  auto* out = reinterpret_cast<Bf16*>(x.prepared);
+  for (int64_t t = 0; t < x.tokens; ++t, out += padded) {
+    Math::widen(x.row[t], whole, out);
+    if (whole < cols) Math::widen_rest(x.row[t] + whole, cols - whole, out + whole);
+    x.row[t] = out;
+  }
+}
+template <class Math>
+void scaled_dots(const ops::WeightMatrix& w, int64_t n, int64_t count, const Activations<Bf16>& x, Block& out) {
+  if (x.is_prepared)
+    streams<Math>(w, n, count, x.row, x.tokens, out);
+  else
+    panels<Math>(w, n, count, x, out);
+}
+template <class Format>
+constexpr Dots<Bf16> kScaledDots = {prepare_scaled<ScaledPairMath<ScaledRow<Format>>>,
+                                    scaled_dots<ScaledPairMath<ScaledRow<Format>>>};
+constexpr Dots<Bf16> kMxfp4Dots = kScaledDots<fp4::Mxfp4>, kNvfp4Dots = kScaledDots<fp4::Nvfp4>;
 #endif
 #endif
 
@@ -348,9 +395,9 @@ constexpr Dots<Bf16> kPairDots = {leave, dots_with<PairMath<Row>, Bf16>};
 Dots<float> dots_f32(fp4::WeightFormat format) { return choose<float>(format); }
 Dots<Bf16> dots_bf16(fp4::WeightFormat format) {
 #ifdef NIBBLE_BF16_PAIRS
-  if (format == fp4::WeightFormat::kBf16) return kPairDots<Bf16Pairs>;
-  if (format == fp4::WeightFormat::kMxfp4) return kPairDots<Mxfp4Pairs>;
-  if (format == fp4::WeightFormat::kNvfp4) return kPairDots<Nvfp4Pairs>;
+  if (format == fp4::WeightFormat::kBf16) return kBf16Dots;
+  if (format == fp4::WeightFormat::kMxfp4) return kMxfp4Dots;
+  if (format == fp4::WeightFormat::kNvfp4) return kNvfp4Dots;
 #endif
   return choose<Bf16>(format);
 }

@@ -26,8 +26,8 @@ void multiply(const ConstRows& x, const ops::Linear::Part& part, int64_t begin, 
     rows.tokens = x.rows - token < kBlockTokens ? x.rows - token : kBlockTokens;
     for (int64_t t = 0; t < rows.tokens; ++t) rows.row[t] = row<X>(x, token + t);
     dots.prepare(rows, x.cols);
-    for_row_blocks(begin, end, part.weight.rows, [&](int64_t n, int64_t count) {
-      Block values;
+    for_row_blocks(begin, end, part.weight.rows, rows.tokens, [&](int64_t n, int64_t count) {
+      Block values(rows.tokens);
       dots.run(part.weight, n, count, rows, values);
       with_dtype(part.out.dtype, [&]<class Out>() { land<Out>(part.out, token, rows.tokens, n, count, values); });
     });

@@ -67,8 +67,8 @@ void up(const ops::MoeExperts& a, const Groups& groups, ExpertsAhead& ahead, X* 
     x.tokens = tokens;
     for (int64_t t = 0; t < tokens; ++t) x.row[t] = row<X>(a.x, groups.order[first + t] / k);
     dots.prepare(x, a.x.cols);
-    for_row_blocks(begin, end, width, [&](int64_t column, int64_t count) {
-      Block gate, linear;
+    for_row_blocks(begin, end, width, tokens, [&](int64_t column, int64_t count) {
+      Block gate(tokens), linear(tokens);
       dots.run(a.w1.experts.data[e], column, count, x, gate);
       dots.run(a.w3.experts.data[e], column, count, x, linear);
       for (int64_t t = 0; t < tokens; ++t) {
@@ -102,8 +102,8 @@ void down(const ops::MoeExperts& a, const Groups& groups, ExpertsAhead& ahead, c
     h.tokens = tokens;
     for (int64_t t = 0; t < tokens; ++t) h.row[t] = hidden + (first + t) * width;
     dots.prepare(h, width);
-    for_row_blocks(begin, end, n, [&](int64_t column, int64_t count) {
-      Block y;
+    for_row_blocks(begin, end, n, tokens, [&](int64_t column, int64_t count) {
+      Block y(tokens);
       dots.run(a.w2.experts.data[e], column, count, h, y);
       for (int64_t t = 0; t < tokens; ++t) {
         const int64_t token = groups.order[first + t] / k, choice = groups.order[first + t] % k;

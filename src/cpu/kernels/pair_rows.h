@@ -1,7 +1,7 @@
-// Weights as pairs of bf16, for sets that multiply those: thirty-two consecutive columns of one row.
-//
-// FP4 weights are looked up with their scale in them; as in weights.h, NVFP4's come without the tensor's.
+// Weights as pairs of bf16, for sets that multiply those.
 #pragma once
+
+#include <type_traits>
 
 #include "cpu/kernels/vec.h"
 #include "cpu/kernels/weights.h"
@@ -13,6 +13,24 @@ namespace nibble::cpu::NIBBLE_ISA {
 
 constexpr int64_t kPairColumns = 32;
 
+// Row types have at(k) for kColumns columns from k on, a multiple of that; rest(k, count) for the last count < kColumns
+// of them, zeros after; and bytes(k), where column k is.
+struct Bf16Pairs {
+  static constexpr bool kNibbleOrder = false;
+  static constexpr int64_t kColumns = kPairColumns;
+  static constexpr int kCodeBits = 16;
+  static constexpr int64_t kScaleGroup = 0;
+  const uint16_t* values;
+  NIBBLE_INLINE Bf16Pairs(const ops::WeightMatrix& w, int64_t n)
+      : values(static_cast<const uint16_t*>(w.codes) + n * w.cols) {}
+  NIBBLE_INLINE NativePairs at(int64_t k) const { return native_load_pairs(values + k); }
+  NIBBLE_INLINE NativePairs rest(int64_t k, int64_t count) const { return native_load_pairs_head(values + k, count); }
+  NIBBLE_INLINE const void* bytes(int64_t k) const { return values + k; }
+};
+
+#ifdef NIBBLE_TILES
+// FP4 weights are looked up with their scale in them, thirty-two columns in the order of native_pairs_to_nibble; as in
+// weights.h, NVFP4's come without the tensor's.
 struct Bf16Table {
   alignas(64) uint16_t value[256][16];
 };
@@ -26,26 +44,9 @@ consteval Bf16Table bf16_table() {
 }
 static constexpr Bf16Table kE8m0Table = bf16_table<fp4::E8m0>(), kE4m3Table = bf16_table<fp4::E4m3>();
 
-// Each has at(k) for columns k .. k + 31, k a multiple of 32; rest(k, count) for the last count < 32 of them, zeros
-// after; and bytes(k), where column k is. With kNibbleOrder columns come in the order of native_pairs_to_nibble.
-struct Bf16Pairs {
-  static constexpr bool kNibbleOrder = false;
-  static constexpr int kCodeBits = 16;
-  static constexpr int64_t kScaleGroup = 0;
-  const uint16_t* values;
-  NIBBLE_INLINE Bf16Pairs(const ops::WeightMatrix& w, int64_t n)
-      : values(static_cast<const uint16_t*>(w.codes) + n * w.cols) {}
-  NIBBLE_INLINE NativePairs at(int64_t k) const { return native_load_pairs(values + k); }
-  NIBBLE_INLINE NativePairs rest(int64_t k, int64_t count) const {
-    uint16_t padded[kPairColumns] = {};
-    for (int64_t i = 0; i < count; ++i) padded[i] = values[k + i];
-    return native_load_pairs(padded);
-  }
-  NIBBLE_INLINE const void* bytes(int64_t k) const { return values + k; }
-};
-
 struct Mxfp4Pairs {
   static constexpr bool kNibbleOrder = true;
+  static constexpr int64_t kColumns = kPairColumns;
   static constexpr int kCodeBits = 4;
   static constexpr int64_t kScaleGroup = fp4::Mxfp4::kGroup;
   const uint8_t *codes, *scales;
@@ -61,6 +62,7 @@ struct Mxfp4Pairs {
 
 struct Nvfp4Pairs {
   static constexpr bool kNibbleOrder = true;
+  static constexpr int64_t kColumns = kPairColumns;
   static constexpr int kCodeBits = 4;
   static constexpr int64_t kScaleGroup = fp4::Nvfp4::kGroup;
   const uint8_t *codes, *scales;
@@ -78,6 +80,58 @@ struct Nvfp4Pairs {
   }
   NIBBLE_INLINE const void* bytes(int64_t k) const { return codes + k / 2; }
 };
+#else
+// 128 FP4 weights, apart from their scales: column 4 w + q in word w of quarter q, as the codes have them, so that the
+// eight columns of a lane have one scale between them. NVFP4's come without the tensor's, as in weights.h.
+struct ScaledPairs {
+  NativePairs quarter[4];
+  NativeF scale;
+};
+struct E2m1Pairs {
+  alignas(64) uint16_t value[32];
+};
+consteval E2m1Pairs e2m1_pairs() {
+  E2m1Pairs out = {};
+  for (int i = 0; i < 32; ++i) out.value[i] = to_bf16(0.5f * kDoubledE2m1[i % 16]).bits;
+  return out;
+}
+static constexpr E2m1Pairs kE2m1Pairs = e2m1_pairs();
+
+template <class Format>
+struct ScaledRow {
+  static constexpr int64_t kColumns = 128;
+  static constexpr int kCodeBits = 4;
+  static constexpr int64_t kScaleGroup = Format::kGroup;
+  const uint8_t *codes, *scales;
+  NIBBLE_INLINE ScaledRow(const ops::WeightMatrix& w, int64_t n)
+      : codes(static_cast<const uint8_t*>(w.codes) + n * (w.cols / 2)),
+        scales(static_cast<const uint8_t*>(w.scales) + n * (w.cols / kScaleGroup)) {}
+  NIBBLE_INLINE ScaledPairs at(int64_t k) const {
+    Scales of = {};
+    __builtin_memcpy(&of, scales + k / kScaleGroup, sizeof of);
+    return scaled(native_load_pairs(reinterpret_cast<const uint16_t*>(codes + k / 2)), of);
+  }
+  NIBBLE_INLINE ScaledPairs rest(int64_t k, int64_t count) const {
+    Scales of = {};
+    __builtin_memcpy(&of, scales + k / kScaleGroup, static_cast<size_t>(count / kScaleGroup));
+    return scaled(native_load_bytes_head(codes + k / 2, count / 2), of);
+  }
+  NIBBLE_INLINE const void* bytes(int64_t k) const { return codes + k / 2; }
+
+ private:
+  using Scales = std::conditional_t<kScaleGroup == fp4::Mxfp4::kGroup, uint32_t, uint64_t>;  // of kColumns
+  NIBBLE_INLINE static ScaledPairs scaled(__m512i nibbles, Scales of) {
+    ScaledPairs out;
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; ++q) out.quarter[q] = native_lookup_quarter(nibbles, q, kE2m1Pairs.value);
+    if constexpr (sizeof of == 4)
+      out.scale = native_spread_e8m0(of);
+    else
+      out.scale = native_spread_e4m3(of);
+    return out;
+  }
+};
+#endif
 
 }  // namespace nibble::cpu::NIBBLE_ISA
 #endif

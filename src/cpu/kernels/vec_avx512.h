@@ -146,6 +146,10 @@ NIBBLE_INLINE void native_store_pairs(uint16_t* p, NativePairs v) { _mm512_store
 NIBBLE_INLINE NativeF native_dot_pairs(NativePairs a, NativePairs b, NativeF acc) {
   return _mm512_dpbf16_ps(acc, __builtin_bit_cast(__m512bh, a), __builtin_bit_cast(__m512bh, b));
 }
+// The first `count` (<= 32) columns, zeros after; nothing past them is read.
+NIBBLE_INLINE NativePairs native_load_pairs_head(const uint16_t* p, int64_t count) {
+  return _mm512_maskz_loadu_epi16(static_cast<__mmask32>((uint64_t{1} << count) - 1), p);
+}
 #ifdef NIBBLE_TILES
 // Thirty-two columns in the order that nibbles come in: 0 4 8 .. 28, then 1 5 9 .. 29, and so on.
 NIBBLE_INLINE NativePairs native_pairs_to_nibble(NativePairs v) {
@@ -160,23 +164,6 @@ NIBBLE_INLINE __m512i native_spread_nibbles(__m128i bytes) {
                                           0x0008000800080008, 0x0004000400040004, 0x0004000400040004, 0, 0);
   return _mm512_srlv_epi16(_mm512_broadcast_i32x4(bytes), shifts);
 }
-#else
-// Thirty-two columns by fours, in the order that nibbles come in: 0 4 1 5 2 6 3 7. And back.
-NIBBLE_INLINE NativePairs native_pairs_to_nibble(NativePairs v) {
-  return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), v);
-}
-NIBBLE_INLINE NativePairs native_pairs_from_nibble(NativePairs v) {
-  return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), v);
-}
-// The nibbles of sixteen bytes, one in the low bits of each word, in that order: both halves of the bytes lie in every
-// 128-bit lane, from where each word takes its nibble. What is above it is not its own.
-NIBBLE_INLINE __m512i native_spread_nibbles(__m128i bytes) {
-  const __m512i from =
-      _mm512_setr_epi64(0x000C000800040000, 0x000C000800040000, 0x001C001800140010, 0x001C001800140010,
-                        0x002C002800240020, 0x002C002800240020, 0x003C003800340030, 0x003C003800340030);
-  return _mm512_multishift_epi64_epi8(from, _mm512_broadcast_i32x4(bytes));
-}
-#endif
 // Thirty-two columns looked up in a table of sixteen values, or each half of them in its own.
 NIBBLE_INLINE NativePairs native_lookup_pairs(__m128i bytes, const uint16_t* table) {
   const __m256i values = _mm256_load_si256(reinterpret_cast<const __m256i*>(table));
@@ -195,10 +182,6 @@ NIBBLE_INLINE __m128i native_load_bytes(const uint8_t* p) {
 }
 NIBBLE_INLINE __m128i native_load_8_bytes(const uint8_t* p) {
   return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
-}
-// The first `count` (<= 32) columns, zeros after; nothing past them is read.
-NIBBLE_INLINE NativePairs native_load_pairs_head(const uint16_t* p, int64_t count) {
-  return _mm512_maskz_loadu_epi16(static_cast<__mmask32>((uint64_t{1} << count) - 1), p);
 }
 // Sixteen rows of sixteen lanes of 32 bits, turned in place.
 NIBBLE_INLINE void native_transpose(__m512i (&row)[16]) {
@@ -225,6 +208,55 @@ NIBBLE_INLINE void native_transpose(__m512i (&row)[16]) {
   }
   for (int i = 0; i < 16; ++i) row[i] = half[i];
 }
+#else
+// 128 columns as E2M1 codes have them: column 4 w + q in word w of quarter q.
+NIBBLE_INLINE void native_to_quarters(const NativePairs* natural, NativePairs* quarters) {
+  // Of two vectors the words of one quarter, and after them those of the next.
+  const __m512i first =
+      _mm512_set_epi64(0x003D003900350031, 0x002D002900250021, 0x001D001900150011, 0x000D000900050001,
+                       0x003C003800340030, 0x002C002800240020, 0x001C001800140010, 0x000C000800040000);
+  const __m512i second = _mm512_add_epi16(first, _mm512_set1_epi16(2));
+  const __m512i low[2] = {_mm512_permutex2var_epi16(natural[0], first, natural[1]),
+                          _mm512_permutex2var_epi16(natural[0], second, natural[1])};
+  const __m512i high[2] = {_mm512_permutex2var_epi16(natural[2], first, natural[3]),
+                           _mm512_permutex2var_epi16(natural[2], second, natural[3])};
+  for (int i = 0; i < 2; ++i) {
+    quarters[2 * i] = _mm512_shuffle_i64x2(low[i], high[i], 0x44);
+    quarters[2 * i + 1] = _mm512_shuffle_i64x2(low[i], high[i], 0xEE);
+  }
+}
+// A quarter of 128 codes, looked up in a table of sixteen values that is there twice: a lookup ignores what is above.
+NIBBLE_INLINE NativePairs native_lookup_quarter(__m512i codes, int quarter, const uint16_t* table) {
+  return _mm512_permutexvar_epi16(_mm512_srli_epi16(codes, static_cast<unsigned>(4 * quarter)),
+                                  _mm512_load_si512(table));
+}
+// The first `count` bytes (<= 64), zeros after; nothing past them is read.
+NIBBLE_INLINE __m512i native_load_bytes_head(const uint8_t* p, int64_t count) {
+  return _mm512_maskz_loadu_epi8(~uint64_t{0} >> (64 - count), p);
+}
+// E8M0 scales, each for four lanes.
+NIBBLE_INLINE NativeF native_spread_e8m0(uint32_t four) {
+  const __m512i from = _mm512_setr_epi32(0, 0, 0, 0, 1 << 24, 1 << 24, 1 << 24, 1 << 24, 2 << 24, 2 << 24, 2 << 24,
+                                         2 << 24, 3 << 24, 3 << 24, 3 << 24, 3 << 24);
+  const __m512i bytes = _mm512_set1_epi32(static_cast<int>(four));
+  const __m512i bits = _mm512_srli_epi32(_mm512_maskz_permutexvar_epi8(0x8888888888888888, from, bytes), 1);
+  // In a float's exponent 0 is to be 2^-127, and 255, which looks like infinity, NaN.
+  return _mm512_fixupimm_ps(_mm512_set1_ps(0x1p-127f), _mm512_castsi512_ps(bits), _mm512_set1_epi32(0x11311011), 0);
+}
+// E4M3 scales, each for two lanes.
+NIBBLE_INLINE NativeF native_spread_e4m3(uint64_t eight) {
+  const __m512i each = _mm512_setr_epi32(0, 0, 1 << 24, 1 << 24, 2 << 24, 2 << 24, 3 << 24, 3 << 24, 4 << 24, 4 << 24,
+                                         5 << 24, 5 << 24, 6 << 24, 6 << 24, 7 << 24, 7 << 24);
+  const __m512i bytes =
+      _mm512_maskz_permutexvar_epi8(0x8888888888888888, each, _mm512_set1_epi64(static_cast<int64_t>(eight)));
+  // Exponent and mantissa in a float's place, but for the bias: 2^120 too small, subnormals included.
+  const __m512i bits = _mm512_and_si512(_mm512_srai_epi32(bytes, 4), _mm512_set1_epi32(static_cast<int>(0x87F00000)));
+  const __mmask16 number = _mm512_cmpneq_epi32_mask(
+      _mm512_or_si512(bytes, _mm512_set1_epi32(static_cast<int>(0x80FFFFFF))), _mm512_set1_epi32(-1));
+  return _mm512_mask_mul_ps(_mm512_set1_ps(__builtin_nanf("")), number, _mm512_castsi512_ps(bits),
+                            _mm512_set1_ps(0x1p120f));
+}
+#endif
 #endif
 
 }  // namespace nibble::cpu::NIBBLE_ISA
