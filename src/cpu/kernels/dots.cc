@@ -8,7 +8,7 @@
 namespace nibble::cpu::NIBBLE_ISA {
 namespace {
 
-constexpr int64_t kAhead = 1024;        // bytes: how far a stream is fetched before it is read
+constexpr int64_t kAhead = 2048;        // bytes: how far a stream is fetched before it is read
 constexpr int64_t kPanelColumns = 512;  // of fp32 or of pairs: 16 KiB, half of the smallest first-level cache
 constexpr int64_t kPanelBlock = 64;     // weight rows and activations whose sums are kept while panels pass
 constexpr int64_t kCacheLine = 64;
