@@ -147,6 +147,41 @@ TEST_P(LinearTest, SmallestAndNaNScales) {
   }
 }
 
+// Alone and among others, in the first columns and in the last: what reads a scale there differs.
+TEST_P(LinearTest, EveryScaleIsExact) {
+  constexpr int64_t kScales = 256, kCols = 160;
+  std::vector<uint8_t> codes(kScales * kCols / 2, 0x22);  // all ones
+  for (const WeightFormat format : {WeightFormat::kMxfp4, WeightFormat::kNvfp4}) {
+    const int64_t group = group_columns(format), groups = kCols / group;
+    std::vector<uint8_t> scales;
+    for (int64_t i = 0; i < kScales * groups; ++i) scales.push_back(static_cast<uint8_t>(i / groups));
+    std::vector<float> one_of_each(static_cast<size_t>(groups * kCols), 0.0f);
+    for (int64_t t = 0; t < groups; ++t) one_of_each[static_cast<size_t>(t * kCols + t * group + t)] = 1.0f;
+    for (const DType dtype : {DType::kF32, DType::kBf16}) {
+      for (const int64_t rows : {int64_t{1}, groups}) {
+        Workspace memory(device());
+        const auto first = static_cast<size_t>((groups - rows) * kCols);
+        Linear args = {
+            .x = memory.rows(rows, kCols, dtype, std::span(one_of_each).subspan(first)), .parts = {}, .part_count = 1};
+        args.parts[0] = {{format, kScales, kCols, memory.vector(codes).data, memory.vector(scales).data},
+                         memory.poisoned_rows(rows, kScales, DType::kF32)};
+        linear(device(), args);
+        const std::vector<float> y = memory.read(args.parts[0].out);
+        for (size_t i = 0; i < y.size(); ++i) {
+          const auto bits = static_cast<uint8_t>(i % kScales);
+          const float want = format == WeightFormat::kMxfp4 ? to_float(fp4::E8m0{bits}) : to_float(fp4::E4m3{bits});
+          if (std::isnan(want))
+            EXPECT_TRUE(std::isnan(y[i])) << fp4::name_of(format) << " " << i;
+          else if (want == 0x1p-127f && dtype == DType::kBf16)  // products of bf16 may take subnormals as zero
+            EXPECT_TRUE(y[i] == want || y[i] == 0.0f) << y[i];
+          else
+            EXPECT_EQ(y[i], want) << fp4::name_of(format) << " " << i << ", " << rows << " rows";
+        }
+      }
+    }
+  }
+}
+
 TEST_P(LinearTest, EveryE4m3CodeIsExact) {
   std::vector<uint8_t> codes(256);
   for (size_t i = 0; i < 256; ++i) codes[i] = static_cast<uint8_t>(i);
