@@ -76,10 +76,10 @@ TEST_P(LinearTest, RowDoesNotDependOnHowManyThereAre) {
   }
 }
 
-// More outputs than any kernel takes at once.
+// More outputs than a kernel takes at once, shared by two threads: with six rows 640 of a thread's 650, with 33 fewer.
 TEST_P(LinearTest, RowDoesNotDependOnHowManyThereAreInManyBlocks) {
   for (const WeightFormat format : {WeightFormat::kBf16, WeightFormat::kMxfp4, WeightFormat::kNvfp4}) {
-    expect_same_rows_alone(device(), format, 557, DType::kBf16, {1, 17, 33});
+    expect_same_rows_alone(device(), format, 1300, DType::kBf16, {1, 6, 33});
   }
 }
 
