@@ -170,7 +170,7 @@ struct PairMath {
 // what the four come to, from nothing on, meets their scale on its way to the sum. In ascending j.
 struct ScaledPairTile : PairTile {
   static constexpr int kTokens = 3;  // as many sums of products as sums
-  static constexpr int64_t kScaled = 128;
+  static constexpr int64_t kScaled = kScaledColumns;
 };
 
 template <class RowType>
@@ -183,7 +183,7 @@ struct ScaledPairMath {
   };
   using Weights = ScaledPairs;
   static constexpr bool kWidens = true;
-  static constexpr int64_t kColumns = Row::kColumns;
+  static constexpr int64_t kColumns = kScaledColumns;
   static constexpr int kStreamTokens = 6;
   static constexpr int stream_rows(int tokens) { return tokens <= 3 ? 4 : 2; }
 

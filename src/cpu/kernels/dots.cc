@@ -383,10 +383,9 @@ void scaled_dots(const ops::WeightMatrix& w, int64_t n, int64_t count, const Act
   else
     panels<Math>(w, n, count, x, out);
 }
-template <class Format>
-constexpr Dots<Bf16> kScaledDots = {prepare_scaled<ScaledPairMath<ScaledRow<Format>>>,
-                                    scaled_dots<ScaledPairMath<ScaledRow<Format>>>};
-constexpr Dots<Bf16> kMxfp4Dots = kScaledDots<fp4::Mxfp4>, kNvfp4Dots = kScaledDots<fp4::Nvfp4>;
+template <class Row>
+constexpr Dots<Bf16> kScaledDots = {prepare_scaled<ScaledPairMath<Row>>, scaled_dots<ScaledPairMath<Row>>};
+constexpr Dots<Bf16> kMxfp4Dots = kScaledDots<ScaledRow<fp4::Mxfp4>>, kNvfp4Dots = kScaledDots<ScaledRow<fp4::Nvfp4>>;
 #endif
 #endif
 

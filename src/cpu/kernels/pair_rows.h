@@ -13,11 +13,10 @@ namespace nibble::cpu::NIBBLE_ISA {
 
 constexpr int64_t kPairColumns = 32;
 
-// Row types have at(k) for kColumns columns from k on, a multiple of that; rest(k, count) for the last count < kColumns
-// of them, zeros after; and bytes(k), where column k is.
+// Row types have at(k) for 32 columns (ScaledRow: kScaledColumns) from k on, a multiple of that; rest(k, count) for the
+// last ones when they are fewer, zeros after; and bytes(k), where column k is.
 struct Bf16Pairs {
   static constexpr bool kNibbleOrder = false;
-  static constexpr int64_t kColumns = kPairColumns;
   static constexpr int kCodeBits = 16;
   static constexpr int64_t kScaleGroup = 0;
   const uint16_t* values;
@@ -46,7 +45,6 @@ static constexpr Bf16Table kE8m0Table = bf16_table<fp4::E8m0>(), kE4m3Table = bf
 
 struct Mxfp4Pairs {
   static constexpr bool kNibbleOrder = true;
-  static constexpr int64_t kColumns = kPairColumns;
   static constexpr int kCodeBits = 4;
   static constexpr int64_t kScaleGroup = fp4::Mxfp4::kGroup;
   const uint8_t *codes, *scales;
@@ -62,7 +60,6 @@ struct Mxfp4Pairs {
 
 struct Nvfp4Pairs {
   static constexpr bool kNibbleOrder = true;
-  static constexpr int64_t kColumns = kPairColumns;
   static constexpr int kCodeBits = 4;
   static constexpr int64_t kScaleGroup = fp4::Nvfp4::kGroup;
   const uint8_t *codes, *scales;
@@ -81,8 +78,10 @@ struct Nvfp4Pairs {
   NIBBLE_INLINE const void* bytes(int64_t k) const { return codes + k / 2; }
 };
 #else
-// 128 FP4 weights, apart from their scales: column 4 w + q in word w of quarter q, as the codes have them, so that the
-// eight columns of a lane have one scale between them. NVFP4's come without the tensor's, as in weights.h.
+constexpr int64_t kScaledColumns = 128;
+
+// So many FP4 weights, apart from their scales: column 4 w + q in word w of quarter q, as the codes have them, so that
+// the eight columns of a lane have one scale between them. NVFP4's come without the tensor's, as in weights.h.
 struct ScaledPairs {
   NativePairs quarter[4];
   NativeF scale;
@@ -99,7 +98,6 @@ static constexpr E2m1Pairs kE2m1Pairs = e2m1_pairs();
 
 template <class Format>
 struct ScaledRow {
-  static constexpr int64_t kColumns = 128;
   static constexpr int kCodeBits = 4;
   static constexpr int64_t kScaleGroup = Format::kGroup;
   const uint8_t *codes, *scales;
@@ -119,7 +117,7 @@ struct ScaledRow {
   NIBBLE_INLINE const void* bytes(int64_t k) const { return codes + k / 2; }
 
  private:
-  using Scales = std::conditional_t<kScaleGroup == fp4::Mxfp4::kGroup, uint32_t, uint64_t>;  // of kColumns
+  using Scales = std::conditional_t<kScaleGroup == fp4::Mxfp4::kGroup, uint32_t, uint64_t>;  // of kScaledColumns
   NIBBLE_INLINE static ScaledPairs scaled(__m512i nibbles, Scales of) {
     ScaledPairs out;
 #pragma GCC unroll 4
