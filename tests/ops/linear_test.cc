@@ -147,7 +147,8 @@ TEST_P(LinearTest, SmallestAndNaNScales) {
   }
 }
 
-// Alone and among others, in the first columns and in the last: what reads a scale there differs.
+// Alone and among others, in the first columns and in the last: what reads a scale there differs. And of all columns at
+// once, for no zero may be needed to make a NaN of infinity.
 TEST_P(LinearTest, EveryScaleIsExact) {
   constexpr int64_t kScales = 256, kCols = 160;
   std::vector<uint8_t> codes(kScales * kCols / 2, 0x22);  // all ones
@@ -155,24 +156,26 @@ TEST_P(LinearTest, EveryScaleIsExact) {
     const int64_t group = group_columns(format), groups = kCols / group;
     std::vector<uint8_t> scales;
     for (int64_t i = 0; i < kScales * groups; ++i) scales.push_back(static_cast<uint8_t>(i / groups));
-    std::vector<float> one_of_each(static_cast<size_t>(groups * kCols), 0.0f);
-    for (int64_t t = 0; t < groups; ++t) one_of_each[static_cast<size_t>(t * kCols + t * group + t)] = 1.0f;
+    std::vector<float> x(static_cast<size_t>(groups * kCols), 0.0f);  // a column of each group, and a row of all
+    for (int64_t t = 0; t < groups; ++t) x[static_cast<size_t>(t * kCols + t * group + t)] = 1.0f;
+    x.insert(x.end(), kCols, 1.0f);
     for (const DType dtype : {DType::kF32, DType::kBf16}) {
-      for (const int64_t rows : {int64_t{1}, groups}) {
+      for (const int64_t rows : {int64_t{1}, int64_t{2}, groups + 1}) {
         Workspace memory(device());
-        const auto first = static_cast<size_t>((groups - rows) * kCols);
-        Linear args = {
-            .x = memory.rows(rows, kCols, dtype, std::span(one_of_each).subspan(first)), .parts = {}, .part_count = 1};
+        const auto first = static_cast<size_t>((groups + 1 - rows) * kCols);
+        Linear args = {.x = memory.rows(rows, kCols, dtype, std::span(x).subspan(first)), .parts = {}, .part_count = 1};
         args.parts[0] = {{format, kScales, kCols, memory.vector(codes).data, memory.vector(scales).data},
                          memory.poisoned_rows(rows, kScales, DType::kF32)};
         linear(device(), args);
         const std::vector<float> y = memory.read(args.parts[0].out);
         for (size_t i = 0; i < y.size(); ++i) {
           const auto bits = static_cast<uint8_t>(i % kScales);
-          const float want = format == WeightFormat::kMxfp4 ? to_float(fp4::E8m0{bits}) : to_float(fp4::E4m3{bits});
+          const float scale = format == WeightFormat::kMxfp4 ? to_float(fp4::E8m0{bits}) : to_float(fp4::E4m3{bits});
+          const bool is_of_all = i + kScales >= y.size();
+          const float want = scale * static_cast<float>(is_of_all ? kCols : 1);
           if (std::isnan(want))
             EXPECT_TRUE(std::isnan(y[i])) << fp4::name_of(format) << " " << i;
-          else if (want == 0x1p-127f && dtype == DType::kBf16)  // products of bf16 may take subnormals as zero
+          else if (scale == 0x1p-127f && dtype == DType::kBf16)  // products of bf16 may take subnormals as zero
             EXPECT_TRUE(y[i] == want || y[i] == 0.0f) << y[i];
           else
             EXPECT_EQ(y[i], want) << fp4::name_of(format) << " " << i << ", " << rows << " rows";
