@@ -45,7 +45,22 @@ std::byte* CpuDevice::allocate(size_t bytes) {
   return memory;
 }
 
-void CpuDevice::release(std::byte* memory) noexcept { ::operator delete (memory, std::align_val_t{Arena::kAlignment}); }
+void CpuDevice::Free::operator()(std::byte* memory) const noexcept {
+  ::operator delete (memory, std::align_val_t{Arena::kAlignment});
+}
+
+void CpuDevice::release(std::byte* memory) noexcept { Free{}(memory); }
+
+CpuDevice::Workspaces CpuDevice::workspaces(size_t bytes) {
+  const size_t wanted = bytes * static_cast<size_t>(pool_.size());
+  if (wanted > workspace_bytes_) {
+    workspaces_.reset();
+    workspace_bytes_ = 0;
+    workspaces_.reset(allocate(wanted));
+    workspace_bytes_ = wanted;
+  }
+  return {workspaces_.get(), bytes};
+}
 
 void CpuDevice::copy_in(std::byte* to, std::span<const std::byte> host) {
   if (!host.empty()) std::memcpy(to, host.data(), host.size());

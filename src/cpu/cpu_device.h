@@ -1,6 +1,7 @@
 // The CPU as a device: host memory, a thread pool, and the kernels of one instruction set.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,21 @@ class CpuDevice final : public Device {
   void synchronize() override {}
   Peaks measure_peaks() override;
 
+  // Memory of each worker's own: what an op leaves there lasts until the next one asks.
+  class Workspaces {
+   public:
+    [[gnu::always_inline]] Workspaces(std::byte* memory, size_t bytes) : memory_(memory), bytes_(bytes) {}
+    [[gnu::always_inline]] std::byte* operator[](int worker) const {
+      return memory_ + static_cast<size_t>(worker) * bytes_;
+    }
+
+   private:
+    std::byte* memory_;
+    size_t bytes_;
+  };
+  // `bytes`, a multiple of 64, for each. Grows to what the largest op wants, and throws std::bad_alloc.
+  Workspaces workspaces(size_t bytes);
+
   [[gnu::always_inline]] ThreadPool& pool() { return pool_; }
   [[gnu::always_inline]] ExpertPages& expert_pages() { return expert_pages_; }
 
@@ -39,6 +55,11 @@ class CpuDevice final : public Device {
   const ops::KernelTable& kernels_;
   ThreadPool pool_;
   ExpertPages expert_pages_;
+  struct Free {
+    void operator()(std::byte* memory) const noexcept;
+  };
+  std::unique_ptr<std::byte[], Free> workspaces_;
+  size_t workspace_bytes_ = 0;
   std::string name_;
 };
 

@@ -4,31 +4,33 @@
 // ascending order, then `sum`. So a row's result does not depend on which rows come with it.
 #pragma once
 
+#include <cstddef>
+
 #include "base/bf16.h"
 #include "cpu/kernels/kernel.h"
 #include "ops/weight.h"
 
 namespace nibble::cpu::NIBBLE_ISA {
 
-// Weight rows and activation rows a block. 64 activations of 4,096 columns of bf16 are a 512 KiB second-level cache.
-// Matrix tiles are fast enough that putting activations into them has to be shared by more rows, and reading weights by
-// more activations.
-#ifdef NIBBLE_TILES
+// Weight rows and activation rows a block. Matrix tiles are fast enough that reading weights has to be shared by more
+// activations, and by more rows what each block does once.
+#if defined(NIBBLE_TILES)
 constexpr int64_t kBlockRows = 512, kBlockTokens = 128;
-constexpr int64_t kPreparedFloats = 16 * 7168 / 2;  // of pairs: sixteen activations of K3's hidden size
+#elif defined(NIBBLE_BF16_PAIRS)
+constexpr int64_t kBlockRows = 64, kBlockTokens = 128;
 #else
 constexpr int64_t kBlockRows = 64, kBlockTokens = 64;
-constexpr int64_t kPreparedFloats = 6 * 7168;
 #endif
 
-// Up to so many activations meet longer blocks, of as many values: what streams from memory is to be in long runs.
+// Up to so many activations meet longer blocks, of kLongValues in all: what streams from memory is to be in long runs.
 #ifdef NIBBLE_TILES
 constexpr int64_t kFewTokens = 0;
 #else
 constexpr int64_t kFewTokens = 6;
 #endif
+constexpr int64_t kLongValues = 4096;
 NIBBLE_INLINE int64_t block_rows(int64_t tokens) {
-  return tokens > kFewTokens ? kBlockRows : kBlockTokens * kBlockRows / tokens / kBlockRows * kBlockRows;
+  return tokens > kFewTokens ? kBlockRows : kLongValues / tokens / kBlockRows * kBlockRows;
 }
 
 // Values [token][weight row], for so many tokens.
@@ -41,20 +43,27 @@ struct Block {
   alignas(64) float value[kBlockTokens * kBlockRows];
 };
 
-// Activation rows, ready for dots with weights of one format. On the stack: 170 to 230 KiB.
+// Activation rows, for dots with weights of one format.
 template <class X>
 struct Activations {
+  NIBBLE_INLINE explicit Activations(std::byte* workspace) : prepared(workspace) {}
+
   int64_t tokens = 0;  // 1 .. kBlockTokens
   const X* row[kBlockTokens];
-  bool is_prepared = false;  // whether `prepared` has them too, in the order that the format is read in
-  alignas(64) float prepared[kPreparedFloats];
+  std::byte* const prepared;  // prepared_bytes(tokens, columns), for the rows in the order that the format is read in
 };
+// A multiple of 64.
+NIBBLE_INLINE size_t prepared_bytes(int64_t tokens, int64_t cols) {
+  constexpr int64_t kMost = 256;  // columns that rows are padded to a multiple of; and a cache line more (dots.cc)
+  const int64_t rows = (tokens < kBlockTokens ? tokens + kLanes - 1 : kBlockTokens) / kLanes * kLanes;
+  return static_cast<size_t>(rows * ((cols + kMost - 1) / kMost * kMost + kLanes)) * sizeof(float);
+}
 
 // What is done with weights of one format, chosen once a call.
 template <class X>
 struct Dots {
-  // Says whether the rows, once they are set, are `prepared`, and does so where that pays; `row` may then be there.
-  void (*prepare)(Activations<X>& x, int64_t cols);
+  // Of the rows, once they are set; before any run.
+  void (*prepare)(const Activations<X>& x, int64_t cols);
   // out[t][i] = row n + i of w times row t of x, for i < count (1 .. out.stride). Values of i past count may be written
   // up to the next multiple of sixteen.
   void (*run)(const ops::WeightMatrix& w, int64_t n, int64_t count, const Activations<X>& x, Block& out);

@@ -10,6 +10,11 @@ namespace nibble::cpu::NIBBLE_ISA {
 
 NIBBLE_INLINE ThreadPool& pool(Device& device) { return static_cast<CpuDevice&>(device).pool(); }
 
+using Workspaces = CpuDevice::Workspaces;
+NIBBLE_INLINE Workspaces workspaces_of(Device& device, size_t bytes) {
+  return static_cast<CpuDevice&>(device).workspaces(bytes);
+}
+
 // body(begin, end, worker) over [0, count), on all threads unless the whole is `work` multiply-adds that one has done
 // before the others have heard of it.
 template <class Body>

@@ -59,10 +59,11 @@ NIBBLE_INLINE F16 landed_lanes(const float* p) {
 
 // hidden[j] = situ(w1 x, w3 x) for the routed rows in the order of `groups`, units [begin, end) of F.
 template <class X>
-void up(const ops::MoeExperts& a, const Groups& groups, ExpertsAhead& ahead, X* hidden, int64_t begin, int64_t end) {
+void up(const ops::MoeExperts& a, const Groups& groups, ExpertsAhead& ahead, X* hidden, int64_t begin, int64_t end,
+        std::byte* workspace) {
   const Dots<X> dots = dots_of<X>(a.w1.format);
   const int64_t k = a.ids.cols, width = a.w1.rows;
-  Activations<X> x;
+  Activations<X> x(workspace);
   for_runs(groups, a.w1.experts.size, ahead, 0, [&](int64_t e, int64_t first, int64_t tokens) {
     x.tokens = tokens;
     for (int64_t t = 0; t < tokens; ++t) x.row[t] = row<X>(a.x, groups.order[first + t] / k);
@@ -91,13 +92,13 @@ NIBBLE_INLINE void for_outputs(int64_t begin, int64_t end, int64_t n, const F& f
 // out = sum of weight * (w2 hidden), units [begin, end) of L.
 template <class X>
 void down(const ops::MoeExperts& a, const Groups& groups, ExpertsAhead& ahead, const X* hidden, float* sums,
-          int64_t begin, int64_t end) {
+          int64_t begin, int64_t end, std::byte* workspace) {
   const Dots<X> dots = dots_of<X>(a.w2.format);
   const int64_t k = a.ids.cols, width = a.w2.cols, n = a.w2.rows;
   for (int64_t t = 0; t < a.x.rows; ++t) {
     for_outputs(begin, end, n, [&](int64_t column, int64_t lanes) { store_n(sums + t * n + column, zero(), lanes); });
   }
-  Activations<X> h;
+  Activations<X> h(workspace);
   for_runs(groups, a.w2.experts.size, ahead, ahead.experts(), [&](int64_t e, int64_t first, int64_t tokens) {
     h.tokens = tokens;
     for (int64_t t = 0; t < tokens; ++t) h.row[t] = hidden + (first + t) * width;
@@ -133,10 +134,14 @@ void moe_experts(Device& device, const ops::MoeExperts& a) {
     X* hidden = reinterpret_cast<X*>(a.scratch.data + at.hidden);
     float* sums = reinterpret_cast<float*>(a.scratch.data + at.sums);
     const int64_t work = a.ids.rows * a.ids.cols * a.w1.rows * a.x.cols;
-    split(device, units_of(a.w1.rows), 2 * work,
-          [&](int64_t begin, int64_t end, int) { up(a, groups, ahead, hidden, begin, end); });
-    split(device, units_of(a.w2.rows), work,
-          [&](int64_t begin, int64_t end, int) { down(a, groups, ahead, hidden, sums, begin, end); });
+    const int64_t wider = a.x.cols > a.w1.rows ? a.x.cols : a.w1.rows;
+    const Workspaces workspaces = workspaces_of(device, prepared_bytes(a.ids.rows, wider));
+    split(device, units_of(a.w1.rows), 2 * work, [&](int64_t begin, int64_t end, int worker) {
+      up(a, groups, ahead, hidden, begin, end, workspaces[worker]);
+    });
+    split(device, units_of(a.w2.rows), work, [&](int64_t begin, int64_t end, int worker) {
+      down(a, groups, ahead, hidden, sums, begin, end, workspaces[worker]);
+    });
   });
 }
 

@@ -1,8 +1,6 @@
 // Weights as pairs of bf16, for sets that multiply those.
 #pragma once
 
-#include <type_traits>
-
 #include "cpu/kernels/vec.h"
 #include "cpu/kernels/weights.h"
 #include "fp4/format.h"
@@ -13,8 +11,8 @@ namespace nibble::cpu::NIBBLE_ISA {
 
 constexpr int64_t kPairColumns = 32;
 
-// Row types have at(k) for 32 columns (ScaledRow: kScaledColumns) from k on, a multiple of that; rest(k, count) for the
-// last ones when they are fewer, zeros after; and bytes(k), where column k is.
+// Row types have at(k) for 32 columns (SpanRow: kSpanColumns) from k on, a multiple of that; rest(k, count) for the last
+// ones when they are fewer, zeros after; and bytes(k), where column k is.
 struct Bf16Pairs {
   static constexpr bool kNibbleOrder = false;
   static constexpr int kCodeBits = 16;
@@ -78,14 +76,29 @@ struct Nvfp4Pairs {
   NIBBLE_INLINE const void* bytes(int64_t k) const { return codes + k / 2; }
 };
 #else
-constexpr int64_t kScaledColumns = 128;
+constexpr int64_t kSpanColumns = 256;
 
-// So many FP4 weights, apart from their scales: column 4 w + q in word w of quarter q, as the codes have them, so that
-// the eight columns of a lane have one scale between them. NVFP4's come without the tensor's, as in weights.h.
-struct ScaledPairs {
-  NativePairs quarter[4];
-  NativeF scale;
+// So many weights are a Span: eight vectors of pairs, and a scale for each of the sixteen lanes.
+struct Bf16Span {
+  const uint16_t* p;
+  int64_t count;  // columns that there are
+  NIBBLE_INLINE NativePairs pairs(int i) const {
+    const int64_t left = count - i * kPairColumns;
+    return left >= kPairColumns ? native_load_pairs(p + i * kPairColumns)
+           : left > 0           ? native_load_pairs_head(p + i * kPairColumns, left)
+                                : NativePairs{};
+  }
+  NIBBLE_INLINE static NativeF scale() { return native_broadcast(1.0f); }
 };
+struct Bf16SpanRow : Bf16Pairs {
+  using Span = Bf16Span;
+  using Bf16Pairs::Bf16Pairs;
+  NIBBLE_INLINE Span at(int64_t k) const { return {values + k, kSpanColumns}; }
+  NIBBLE_INLINE Span rest(int64_t k, int64_t count) const { return {values + k, count}; }
+};
+
+// FP4's are apart from their scales, sixteen columns a lane, so that a lane has one. NVFP4's come without the tensor's,
+// as in weights.h.
 struct E2m1Pairs {
   alignas(64) uint16_t value[32];
 };
@@ -96,37 +109,49 @@ consteval E2m1Pairs e2m1_pairs() {
 }
 static constexpr E2m1Pairs kE2m1Pairs = e2m1_pairs();
 
+struct Fp4Span {
+  __m512i half[2];
+  NativeF of_lanes;
+  NIBBLE_INLINE NativePairs pairs(int i) const { return native_lookup_codes(half, i, kE2m1Pairs.value); }
+  NIBBLE_INLINE NativeF scale() const { return of_lanes; }
+};
+
 template <class Format>
-struct ScaledRow {
+struct Fp4SpanRow {
+  using Span = Fp4Span;
   static constexpr int kCodeBits = 4;
   static constexpr int64_t kScaleGroup = Format::kGroup;
   const uint8_t *codes, *scales;
-  NIBBLE_INLINE ScaledRow(const ops::WeightMatrix& w, int64_t n)
+  NIBBLE_INLINE Fp4SpanRow(const ops::WeightMatrix& w, int64_t n)
       : codes(static_cast<const uint8_t*>(w.codes) + n * (w.cols / 2)),
         scales(static_cast<const uint8_t*>(w.scales) + n * (w.cols / kScaleGroup)) {}
-  NIBBLE_INLINE ScaledPairs at(int64_t k) const {
-    Scales of = {};
-    __builtin_memcpy(&of, scales + k / kScaleGroup, sizeof of);
-    return scaled(native_load_pairs(reinterpret_cast<const uint16_t*>(codes + k / 2)), of);
-  }
-  NIBBLE_INLINE ScaledPairs rest(int64_t k, int64_t count) const {
-    Scales of = {};
-    __builtin_memcpy(&of, scales + k / kScaleGroup, static_cast<size_t>(count / kScaleGroup));
-    return scaled(native_load_bytes_head(codes + k / 2, count / 2), of);
+  NIBBLE_INLINE Span at(int64_t k) const { return rest(k, kSpanColumns); }
+  NIBBLE_INLINE Span rest(int64_t k, int64_t count) const {
+    Span out;
+    const auto* words = reinterpret_cast<const uint16_t*>(codes + k / 2);
+    constexpr int64_t kHalf = kSpanColumns / 2;
+    native_deal(load_codes(words, count < kHalf ? count : kHalf),
+                load_codes(words + kPairColumns, count < kHalf ? 0 : count - kHalf), out.half[0], out.half[1]);
+    const auto bytes = static_cast<size_t>(count / kScaleGroup);
+    if constexpr (kScaleGroup == fp4::Mxfp4::kGroup) {
+      uint64_t eight = 0;
+      __builtin_memcpy(&eight, scales + k / kScaleGroup, bytes);
+      out.of_lanes = native_spread_e8m0(eight);
+    } else {
+      __m128i sixteen = {};
+      __builtin_memcpy(&sixteen, scales + k / kScaleGroup, bytes);
+      out.of_lanes = native_spread_e4m3(sixteen);
+    }
+    return out;
   }
   NIBBLE_INLINE const void* bytes(int64_t k) const { return codes + k / 2; }
 
  private:
-  using Scales = std::conditional_t<kScaleGroup == fp4::Mxfp4::kGroup, uint32_t, uint64_t>;  // of kScaledColumns
-  NIBBLE_INLINE static ScaledPairs scaled(__m512i nibbles, Scales of) {
-    ScaledPairs out;
-#pragma GCC unroll 4
-    for (int q = 0; q < 4; ++q) out.quarter[q] = native_lookup_quarter(nibbles, q, kE2m1Pairs.value);
-    if constexpr (sizeof of == 4)
-      out.scale = native_spread_e8m0(of);
-    else
-      out.scale = native_spread_e4m3(of);
-    return out;
+  // `count` of 128 codes, four a word, zeros after.
+  NIBBLE_INLINE static __m512i load_codes(const uint16_t* p, int64_t count) {
+    return count == kSpanColumns / 2 ? native_load_pairs(p)
+           : count > 0               ? native_load_pairs_head(p, count / 4)
+                                     : __m512i{};
   }
 };
 #endif

@@ -18,11 +18,10 @@ constexpr int64_t kTilePairs = kTileRows * kTileRows;  // those of a tile of act
 
 NIBBLE_INLINE int64_t tiles_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
-// Puts `blocks` times 32 columns from `column` on of `tokens` rows into tiles of kTokens, 1 or 16:
-// [token / kTokens][block], each [pair][token] with zeros for tokens and columns that are not there.
+// Puts `tokens` rows into tiles of kTokens, 1 or 16: [token / kTokens][column / 32], each [pair][token] with zeros for
+// tokens and columns that are not there.
 template <class Row, int64_t kTokens>
-NIBBLE_INLINE void pack_tiles(const Bf16* const* x, int64_t tokens, int64_t cols, int64_t column, int64_t blocks,
-                              uint32_t* out) {
+NIBBLE_INLINE void pack_tiles(const Bf16* const* x, int64_t tokens, int64_t cols, uint32_t* out) {
   const auto pairs = [&](int64_t t, int64_t k) __attribute__((always_inline)) {
     const int64_t left = cols - k;
     const auto* at = reinterpret_cast<const uint16_t*>(x[t]) + k;
@@ -30,10 +29,10 @@ NIBBLE_INLINE void pack_tiles(const Bf16* const* x, int64_t tokens, int64_t cols
     return Row::kNibbleOrder ? native_pairs_to_nibble(v) : v;
   };
   for (int64_t t = 0; t < tokens; t += kTokens) {
-    for (int64_t b = 0; b < blocks; ++b, out += kTileRows * kTokens) {
+    for (int64_t k = 0; k < cols; k += kPairColumns, out += kTileRows * kTokens) {
       NativePairs row[kTokens];
       for (int64_t i = 0; i < kTokens; ++i) {
-        row[i] = t + i < tokens ? pairs(t + i, column + b * kPairColumns) : NativePairs{};
+        row[i] = t + i < tokens ? pairs(t + i, k) : NativePairs{};
       }
       if constexpr (kTokens > 1) native_transpose(row);
       for (int64_t i = 0; i < kTokens; ++i) {
@@ -43,23 +42,18 @@ NIBBLE_INLINE void pack_tiles(const Bf16* const* x, int64_t tokens, int64_t cols
   }
 }
 
-// Few activations are packed whole.
 template <class Row>
-void prepare_tiles(Activations<Bf16>& x, int64_t cols) {
-  const int64_t blocks = tiles_of(cols, kPairColumns), tiles = tiles_of(x.tokens, kTileRows);
-  const int64_t pairs = x.tokens == 1 ? blocks * kTileRows : tiles * blocks * kTilePairs;
-  x.is_prepared = tiles <= 2 && pairs <= kPreparedFloats;
-  if (!x.is_prepared) return;
+void prepare_tiles(const Activations<Bf16>& x, int64_t cols) {
   auto* const out = reinterpret_cast<uint32_t*>(x.prepared);
   if (x.tokens == 1)
-    pack_tiles<Row, 1>(x.row, 1, cols, 0, blocks, out);
+    pack_tiles<Row, 1>(x.row, 1, cols, out);
   else
-    pack_tiles<Row, kTileRows>(x.row, x.tokens, cols, 0, blocks, out);
+    pack_tiles<Row, kTileRows>(x.row, x.tokens, cols, out);
 }
 
-// kTokens: 1, or 16 for up to kBlockTokens. kIsPrepared: the activations are packed whole and at most 32, so that sums
-// stay in their tiles over all columns; else columns are outermost, and sums are put down after each piece.
-template <class Row, int64_t kTokens, bool kIsPrepared>
+// kTokens: 1, or 16 for up to kBlockTokens. kIsFew: activations are at most 32, so that sums stay in their tiles over
+// all columns; else columns are outermost, and sums are put down after each piece.
+template <class Row, int64_t kTokens, bool kIsFew>
 class TileDots {
  public:
   NIBBLE_INLINE TileDots(const ops::WeightMatrix& weights, int64_t first, int64_t row_count,
@@ -75,9 +69,6 @@ class TileDots {
       const Piece next = after(at);
       const Widening widening(*this, next, panels[which ^ 1]);
       const int64_t here = blocks_at(at.block), share = kPieceRows / tiles_of(token_tiles, 2);
-      if (!kIsPrepared && at.row == 0) {
-        pack_tiles<Row, kTileRows>(x.row, x.tokens, w.cols, at.block * kPairColumns, here, packed);
-      }
       for (int64_t t = 0; t < token_tiles; t += 2) {
         const int64_t begin = t / 2 * share, end = t + 2 < token_tiles ? begin + share : kPieceRows;
         const auto widen = [&](int64_t b) __attribute__((always_inline)) { widening.widen(b, begin, end); };
@@ -93,7 +84,7 @@ class TileDots {
   }
 
  private:
-  static constexpr int64_t kPieceRows = 2 * kTileRows, kPieceBlocks = kIsPrepared ? 4 : 16;
+  static constexpr int64_t kPieceRows = 2 * kTileRows, kPieceBlocks = kIsFew ? 4 : 16;
 
   struct Panel {
     alignas(64) uint16_t tile[2][kPieceBlocks][kTileRows][kPairColumns];
@@ -107,7 +98,7 @@ class TileDots {
 
   // The piece after: past the last one there are those of the rows further on.
   NIBBLE_INLINE Piece after(Piece p) const {
-    if (kIsPrepared) {
+    if (kIsFew) {
       p.block += kPieceBlocks;
       if (p.block >= blocks) p = {p.row + kPieceRows, 0};
     } else {
@@ -174,10 +165,7 @@ class TileDots {
   };
 
   NIBBLE_INLINE const uint32_t* activations(int64_t token_tile, int64_t block) const {
-    if constexpr (kIsPrepared)
-      return reinterpret_cast<const uint32_t*>(x.prepared) + (token_tile * blocks + block) * kTileRows * kTokens;
-    else
-      return packed + token_tile * blocks_at(block) * kTilePairs;
+    return reinterpret_cast<const uint32_t*>(x.prepared) + (token_tile * blocks + block) * kTileRows * kTokens;
   }
 
   // The products of a piece with token tiles t .. t + kTokenTiles - 1; after each 32 columns `between`, with their
@@ -185,7 +173,7 @@ class TileDots {
   template <int kTokenTiles, class F>
   NIBBLE_INLINE void multiply(const Panel& panel, Piece at, int64_t t, const F& between) {
     constexpr int64_t kStride = 4 * kTokens;
-    const int64_t first = kIsPrepared ? 0 : at.row / kTileRows, here = blocks_at(at.block);
+    const int64_t first = kIsFew ? 0 : at.row / kTileRows, here = blocks_at(at.block);
     const bool has_second = at.row + kTileRows < count;
     Sums(&upper)[kTokenTileLimit] = sums[first], (&lower)[kTokenTileLimit] = sums[first + 1];
     if (at.block == 0) {
@@ -193,7 +181,7 @@ class TileDots {
       tile_zero<1>();
       tile_zero<2>();
       tile_zero<3>();
-    } else if (!kIsPrepared) {
+    } else if (!kIsFew) {
       tile_load<0>(upper[t].tile, kStride);
       if (has_second) tile_load<2>(lower[t].tile, kStride);
       if constexpr (kTokenTiles == 2) {
@@ -218,7 +206,7 @@ class TileDots {
       }
       between(b);
     }
-    if (kIsPrepared && at.block + here < blocks) return;
+    if (kIsFew && at.block + here < blocks) return;
     tile_store<0>(upper[t].tile, kStride);
     if (has_second) tile_store<2>(lower[t].tile, kStride);
     if constexpr (kTokenTiles == 2) {
@@ -231,7 +219,7 @@ class TileDots {
   NIBBLE_INLINE void land(int64_t row, Block& out) {
     const F16 scale = broadcast(w.tensor_scale);
     for (int64_t r = row; r < row + kPieceRows && r < count; r += kTileRows) {
-      const Sums(&of_row)[kTokenTileLimit] = sums[(kIsPrepared ? r - row : r) / kTileRows];
+      const Sums(&of_row)[kTokenTileLimit] = sums[(kIsFew ? r - row : r) / kTileRows];
       if constexpr (kTokens == 1) {
         store(out[0] + r, load(of_row[0].tile) * scale);
       } else {
@@ -249,8 +237,8 @@ class TileDots {
     }
   }
 
-  static constexpr int64_t kTokenTileLimit = kTokens == 1 ? 1 : kIsPrepared ? 2 : kBlockTokens / kTileRows;
-  static constexpr int64_t kRowTileLimit = kIsPrepared ? 2 : kBlockRows / kTileRows;
+  static constexpr int64_t kTokenTileLimit = kTokens == 1 ? 1 : kIsFew ? 2 : kBlockTokens / kTileRows;
+  static constexpr int64_t kRowTileLimit = kIsFew ? 2 : kBlockRows / kTileRows;
 
   const ops::WeightMatrix& w;
   const int64_t n, count;
@@ -258,17 +246,16 @@ class TileDots {
   const int64_t blocks;
   Panel panels[2];
   Sums sums[kRowTileLimit][kTokenTileLimit];
-  alignas(64) uint32_t packed[kIsPrepared ? 1 : kTokenTileLimit * kPieceBlocks * kTilePairs];
 };
 
 template <class Row>
 void tile_dots(const ops::WeightMatrix& w, int64_t n, int64_t count, const Activations<Bf16>& x, Block& out) {
-  if (!x.is_prepared)
-    TileDots<Row, kTileRows, false>(w, n, count, x).run(out);
-  else if (x.tokens == 1)
+  if (x.tokens == 1)
     TileDots<Row, 1, true>(w, n, count, x).run(out);
-  else
+  else if (x.tokens <= 2 * kTileRows)
     TileDots<Row, kTileRows, true>(w, n, count, x).run(out);
+  else
+    TileDots<Row, kTileRows, false>(w, n, count, x).run(out);
 }
 
 }  // namespace nibble::cpu::NIBBLE_ISA

@@ -209,50 +209,48 @@ NIBBLE_INLINE void native_transpose(__m512i (&row)[16]) {
   for (int i = 0; i < 16; ++i) row[i] = half[i];
 }
 #else
-// 128 columns as E2M1 codes have them: column 4 w + q in word w of quarter q.
-NIBBLE_INLINE void native_to_quarters(const NativePairs* natural, NativePairs* quarters) {
-  // Of two vectors the words of one quarter, and after them those of the next.
-  const __m512i first =
-      _mm512_set_epi64(0x003D003900350031, 0x002D002900250021, 0x001D001900150011, 0x000D000900050001,
-                       0x003C003800340030, 0x002C002800240020, 0x001C001800140010, 0x000C000800040000);
-  const __m512i second = _mm512_add_epi16(first, _mm512_set1_epi16(2));
-  const __m512i low[2] = {_mm512_permutex2var_epi16(natural[0], first, natural[1]),
-                          _mm512_permutex2var_epi16(natural[0], second, natural[1])};
-  const __m512i high[2] = {_mm512_permutex2var_epi16(natural[2], first, natural[3]),
-                           _mm512_permutex2var_epi16(natural[2], second, natural[3])};
-  for (int i = 0; i < 2; ++i) {
-    quarters[2 * i] = _mm512_shuffle_i64x2(low[i], high[i], 0x44);
-    quarters[2 * i + 1] = _mm512_shuffle_i64x2(low[i], high[i], 0xEE);
+// The even lanes of `a`, then those of `b`, and the odd ones.
+NIBBLE_INLINE void native_deal(__m512i a, __m512i b, __m512i& even, __m512i& odd) {
+  const __m512i from = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  even = _mm512_permutex2var_epi32(a, from, b);
+  odd = _mm512_permutex2var_epi32(a, _mm512_add_epi32(from, _mm512_set1_epi32(1)), b);
+}
+// 256 columns, sixteen a lane, as `native_lookup_codes` has them: vector 4 h + q has columns 16 i + 8 h + q and
+// 16 i + 8 h + q + 4 in lane i.
+NIBBLE_INLINE void native_to_codes(NativePairs (&v)[8]) {
+  // In each half of a vector the pairs first, in the order of those vectors.
+  const __m512i pairs =
+      _mm512_set_epi64(0x001F001B001E001A, 0x001D0019001C0018, 0x0017001300160012, 0x0015001100140010,
+                       0x000F000B000E000A, 0x000D0009000C0008, 0x0007000300060002, 0x0005000100040000);
+  for (int i = 0; i < 8; ++i) v[i] = _mm512_permutexvar_epi16(pairs, v[i]);
+  for (int bit = 0; bit < 3; ++bit) {  // of the pair's number within its half
+    NativePairs dealt[8];
+    for (int i = 0; i < 4; ++i) native_deal(v[2 * i], v[2 * i + 1], dealt[i], dealt[4 + i]);
+    for (int i = 0; i < 8; ++i) v[i] = dealt[i];
   }
 }
-// A quarter of 128 codes, looked up in a table of sixteen values that is there twice: a lookup ignores what is above.
-NIBBLE_INLINE NativePairs native_lookup_quarter(__m512i codes, int quarter, const uint16_t* table) {
-  return _mm512_permutexvar_epi16(_mm512_srli_epi16(codes, static_cast<unsigned>(4 * quarter)),
+// A vector of 256 codes of four bits that were dealt into two halves, looked up in a table of sixteen values that is
+// there twice: a lookup ignores what is above.
+NIBBLE_INLINE NativePairs native_lookup_codes(const __m512i (&half)[2], int i, const uint16_t* table) {
+  return _mm512_permutexvar_epi16(_mm512_srli_epi16(half[i / 4], static_cast<unsigned>(4 * (i % 4))),
                                   _mm512_load_si512(table));
 }
-// The first `count` bytes (<= 64), zeros after; nothing past them is read.
-NIBBLE_INLINE __m512i native_load_bytes_head(const uint8_t* p, int64_t count) {
-  return _mm512_maskz_loadu_epi8(~uint64_t{0} >> (64 - count), p);
-}
-// E8M0 scales, each for four lanes.
-NIBBLE_INLINE NativeF native_spread_e8m0(uint32_t four) {
-  const __m512i from = _mm512_setr_epi32(0, 0, 0, 0, 1 << 24, 1 << 24, 1 << 24, 1 << 24, 2 << 24, 2 << 24, 2 << 24,
-                                         2 << 24, 3 << 24, 3 << 24, 3 << 24, 3 << 24);
-  const __m512i bytes = _mm512_set1_epi32(static_cast<int>(four));
-  const __m512i bits = _mm512_srli_epi32(_mm512_maskz_permutexvar_epi8(0x8888888888888888, from, bytes), 1);
+// Eight E8M0 scales, each for two lanes.
+NIBBLE_INLINE NativeF native_spread_e8m0(uint64_t eight) {
+  const __m512i each = _mm512_setr_epi32(0, 0, 1 << 24, 1 << 24, 2 << 24, 2 << 24, 3 << 24, 3 << 24, 4 << 24, 4 << 24,
+                                         5 << 24, 5 << 24, 6 << 24, 6 << 24, 7 << 24, 7 << 24);
+  const __m512i bytes = _mm512_set1_epi64(static_cast<int64_t>(eight));
+  const __m512i bits = _mm512_srli_epi32(_mm512_maskz_permutexvar_epi8(0x8888888888888888, each, bytes), 1);
   // In a float's exponent 0 is to be 2^-127, and 255, which looks like infinity, NaN.
   return _mm512_fixupimm_ps(_mm512_set1_ps(0x1p-127f), _mm512_castsi512_ps(bits), _mm512_set1_epi32(0x11311011), 0);
 }
-// E4M3 scales, each for two lanes.
-NIBBLE_INLINE NativeF native_spread_e4m3(uint64_t eight) {
-  const __m512i each = _mm512_setr_epi32(0, 0, 1 << 24, 1 << 24, 2 << 24, 2 << 24, 3 << 24, 3 << 24, 4 << 24, 4 << 24,
-                                         5 << 24, 5 << 24, 6 << 24, 6 << 24, 7 << 24, 7 << 24);
-  const __m512i bytes =
-      _mm512_maskz_permutexvar_epi8(0x8888888888888888, each, _mm512_set1_epi64(static_cast<int64_t>(eight)));
+// Sixteen E4M3 scales, one a lane.
+NIBBLE_INLINE NativeF native_spread_e4m3(__m128i sixteen) {
   // Exponent and mantissa in a float's place, but for the bias: 2^120 too small, subnormals included.
-  const __m512i bits = _mm512_and_si512(_mm512_srai_epi32(bytes, 4), _mm512_set1_epi32(static_cast<int>(0x87F00000)));
-  const __mmask16 number = _mm512_cmpneq_epi32_mask(
-      _mm512_or_si512(bytes, _mm512_set1_epi32(static_cast<int>(0x80FFFFFF))), _mm512_set1_epi32(-1));
+  const __m512i bits = _mm512_and_si512(_mm512_slli_epi32(_mm512_cvtepi8_epi32(sixteen), 20),
+                                        _mm512_set1_epi32(static_cast<int>(0x87F00000)));
+  const __mmask16 number =
+      _mm_cmpneq_epi8_mask(_mm_or_si128(sixteen, _mm_set1_epi8(static_cast<char>(0x80))), _mm_set1_epi8(-1));
   return _mm512_mask_mul_ps(_mm512_set1_ps(__builtin_nanf("")), number, _mm512_castsi512_ps(bits),
                             _mm512_set1_ps(0x1p120f));
 }
