@@ -192,6 +192,8 @@ NIBBLE_INLINE void add_tile(const Panel<Tile>& panel, int64_t first, int64_t wid
       }
     } else {
       const auto add_span = [&]<bool kIsNothing>(int64_t k) __attribute__((always_inline)) {
+        // The sums of the span before are not to be carried over: there is no register left for them.
+        asm volatile("" ::: "memory");
         NativeF products[kTokens][Tile::kRows] = {};
 #pragma GCC unroll 2
         for (int64_t step = 0; step < Tile::kSpan; step += Tile::kStep) add(k + step, products);
@@ -214,7 +216,7 @@ NIBBLE_INLINE void add_tile(const Panel<Tile>& panel, int64_t first, int64_t wid
 // Tokens outside, rows inside: a tile's activations stay in the first-level cache beside the panel. What is left at
 // the end is cut into two tiles of nearly the same size.
 template <class Tile, bool kFresh>
-void add_panel(const Panel<Tile>& panel, int64_t width, const typename Tile::X* x, int64_t stride, int64_t tokens,
+[[gnu::noinline]] void add_panel(const Panel<Tile>& panel, int64_t width, const typename Tile::X* x, int64_t stride, int64_t tokens,
                Sums<Tile>& out) {
   for (int64_t t = 0; t < tokens;) {
     const int64_t left = tokens - t;
