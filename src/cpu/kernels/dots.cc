@@ -101,9 +101,8 @@ void stream(const ops::WeightMatrix& w, int64_t n, int64_t apart, int64_t count,
     }
   };
   const auto add_whole = [&]<int64_t kLines>(int64_t k) __attribute__((always_inline)) {
-    add.template operator()<kLines>(k, [k](const Row& of) __attribute__((always_inline)) {
-      return Math::weights(of, k);
-    });
+    add.template operator()<kLines>(
+        k, [k](const Row& of) __attribute__((always_inline)) { return Math::weights(of, k); });
   };
   constexpr int64_t kStep = Math::kColumns, kRound = round_columns<Math, kTokens>();
   constexpr int64_t kStepBytes = kStep * Row::kCodeBits / 8;
@@ -214,15 +213,18 @@ NIBBLE_INLINE void add_tile(const Panel<Tile>& panel, int64_t first, int64_t wid
 }
 
 // Tokens outside, rows inside: a tile's activations stay in the first-level cache beside the panel. What is left at
-// the end is cut into two tiles of nearly the same size.
-template <class Tile, bool kFresh>
-[[gnu::noinline]] void add_panel(const Panel<Tile>& panel, int64_t width, const typename Tile::X* x, int64_t stride, int64_t tokens,
-               Sums<Tile>& out) {
+// the end is cut into two tiles of nearly the same size. Between tiles some of the lines `ahead` are asked for.
+template <class Tile, bool kFresh, class Ahead>
+[[gnu::noinline]] void add_panel(const Panel<Tile>& panel, int64_t width, const typename Tile::X* x, int64_t stride,
+                                 int64_t tokens, Ahead ahead, Sums<Tile>& out) {
+  const int64_t tiles = (tokens + Tile::kTokens - 1) / Tile::kTokens * (Tile::kPanelRows / Tile::kRows);
+  const int64_t share = Ahead::kBetweenTiles ? (ahead.lines() + tiles - 1) / tiles : 0;
   for (int64_t t = 0; t < tokens;) {
     const int64_t left = tokens - t;
     const int64_t count = left >= 2 * Tile::kTokens ? Tile::kTokens : left > Tile::kTokens ? (left + 1) / 2 : left;
     with_count<Tile::kTokens>(count, [&]<int kTokens>() {
       for (int64_t r = 0; r < Tile::kPanelRows; r += Tile::kRows) {
+        if constexpr (Ahead::kBetweenTiles) ahead.ask(share);
         add_tile<Tile, kTokens, kFresh>(panel, r, width, x + t * stride, stride, out.lane + t);
       }
     });
@@ -238,17 +240,39 @@ struct Panels {
   using Tile = typename Math::Tile;
   static constexpr int64_t kRows = Tile::kPanelRows;
 
-  // Widens `width` columns of the rows from n on, none past `last`, and asks for what comes after them.
+  // The cache lines of the panel that comes next, which need not exist: a few of each row by turns.
+  class Ahead {
+   public:
+    // Widening short codes takes long enough to ask for their few lines.
+    static constexpr bool kBetweenTiles = Row::kCodeBits > 8;
+
+    NIBBLE_INLINE Ahead(const ops::WeightMatrix& weights, int64_t first, int64_t from, int64_t width)
+        : w(weights),
+          n(first),
+          column(from),
+          all(kRows * ((width * Row::kCodeBits / 8 + kCacheLine - 1) / kCacheLine)) {}
+    NIBBLE_INLINE int64_t lines() const { return all; }
+    NIBBLE_INLINE void ask(int64_t count) {
+      for (; count > 0 && next < all; --count, ++next) {
+        const Row row(w, n + next % kRows);
+        if (column == 0 && next < kRows) fetch_scales(row, w.cols);
+        __builtin_prefetch(static_cast<const char*>(row.bytes(column)) + next / kRows * kCacheLine);
+      }
+    }
+
+   private:
+    const ops::WeightMatrix& w;
+    const int64_t n, column, all;
+    int64_t next = 0;
+  };
+
+  // Widens `width` columns of the rows from n on, none past `last`.
   NIBBLE_INLINE static void widen(const ops::WeightMatrix& w, int64_t n, int64_t last, int64_t column, int64_t width,
-                                  int64_t next_n, int64_t next_column, Panel<Tile>& panel) {
-    constexpr int64_t kBytes = Math::kColumns * Row::kCodeBits / 8;
+                                  Ahead& ahead, Panel<Tile>& panel) {
     for (int64_t r = 0; r < kRows; ++r) {
-      const Row row(w, n + r < last ? n + r : last), next(w, next_n + r);
-      if (next_column == 0) fetch_scales(next, w.cols);
+      if constexpr (!Ahead::kBetweenTiles) ahead.ask(ahead.lines() / kRows);
+      const Row row(w, n + r < last ? n + r : last);
       for (int64_t k = 0; k < width; k += Math::kColumns) {
-        const auto* const ahead = static_cast<const char*>(next.bytes(next_column + k));
-#pragma GCC unroll 8
-        for (int64_t line = 0; line < kBytes; line += kCacheLine) __builtin_prefetch(ahead + line);
         const int64_t left = w.cols - column - k;
         if (left >= Math::kColumns)
           Math::put(Math::weights(row, column + k), panel, r, k);
@@ -276,12 +300,13 @@ struct Panels {
         const bool is_last = p + 1 == panels, is_end = column + width == x.columns;
         const int64_t next_n = is_last && !is_end ? n : n + (p + 1) * kRows;
         const int64_t next_column = !is_last ? column : is_end ? 0 : column + width;
-        widen(w, n + p * kRows, last, column, width, next_n, next_column, panel);
+        Ahead ahead(w, next_n, next_column, kPanelColumns);
+        widen(w, n + p * kRows, last, column, width, ahead, panel);
         const auto* const columns = x[token] + column;
         if (column == 0)
-          add_panel<Tile, true>(panel, width, columns, x.stride, tokens, sums[p]);
+          add_panel<Tile, true>(panel, width, columns, x.stride, tokens, ahead, sums[p]);
         else
-          add_panel<Tile, false>(panel, width, columns, x.stride, tokens, sums[p]);
+          add_panel<Tile, false>(panel, width, columns, x.stride, tokens, ahead, sums[p]);
       }
     }
     for (int64_t p = 0; p < panels; ++p) {
@@ -298,8 +323,7 @@ struct Panels {
 };
 
 template <class Math>
-void panels(const ops::WeightMatrix& w, int64_t n, int64_t count, const Prepared<Math>& x, int64_t tokens,
-            Block& out) {
+void panels(const ops::WeightMatrix& w, int64_t n, int64_t count, const Prepared<Math>& x, int64_t tokens, Block& out) {
   constexpr int64_t kRows = Math::Tile::kBlockRows, kTokens = Math::Tile::kBlockTokens;
   for (int64_t t = 0; t < tokens; t += kTokens) {
     for (int64_t i = 0; i < count; i += kRows) {

@@ -11,8 +11,8 @@ namespace nibble::cpu::NIBBLE_ISA {
 
 constexpr int64_t kPairColumns = 32;
 
-// Row types have at(k) for 32 columns (SpanRow: kSpanColumns) from k on, a multiple of that; rest(k, count) for the last
-// ones when they are fewer, zeros after; and bytes(k), where column k is.
+// Row types have at(k) for 32 columns (SpanRow: kSpanColumns) from k on, a multiple of that; rest(k, count) for the
+// last ones when they are fewer, zeros after; and bytes(k), where column k is.
 struct Bf16Pairs {
   static constexpr bool kNibbleOrder = false;
   static constexpr int kCodeBits = 16;
