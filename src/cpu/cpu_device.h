@@ -45,7 +45,7 @@ class CpuDevice final : public Device {
     std::byte* memory_;
     size_t bytes_;
   };
-  // `bytes`, a multiple of 64, for each. Grows to what the largest op wants, and throws std::bad_alloc.
+  // `bytes`, a multiple of 64, for each; throws std::bad_alloc. Grows for wider rows than K3's, and only then.
   Workspaces workspaces(size_t bytes);
 
   [[gnu::always_inline]] ThreadPool& pool() { return pool_; }

@@ -3,10 +3,10 @@
 //
 // Activations are prepared first: `prepare` puts them into the order and the type, `X`, that they are read in, with
 // zeros up to a multiple of kColumns. Streams keep sums in registers, and the `weights` of some rows
-// (`weights_rest`: the last ones, fewer, with zeros after): `begin` of a sum, `add` to it in kSteps, `finish`.
-// Panels keep widened weights (`Element`s, `put` there) in the first-level cache: a Tile's `part_*` do the same one
-// native vector of lanes at a time, kStep columns a step, for lanes are independent. A Tile with kSpan adds up the
-// products of so many columns first, from nothing on, and `finish`es the sum with what they come to.
+// (`weights_rest`: the last ones, fewer, with zeros after): `begin` of a sum, `add` to it in `steps` (at most kSteps),
+// `finish`. Panels keep widened weights (`Element`s, `put` there) in the first-level cache: a Tile's `part_*` do the
+// same one native vector of lanes at a time, kStep columns a step, for lanes are independent. A Tile with kSpan adds up
+// the products of so many columns first, from nothing on, and `finish`es the sum with what they come to.
 #pragma once
 
 #include <type_traits>
@@ -114,6 +114,7 @@ struct FloatMath {
     }
     return out;
   }
+  NIBBLE_INLINE static int steps(const Weights&) { return kSteps; }
   NIBBLE_INLINE static Sum begin(Sum s) { return s; }
   NIBBLE_INLINE static F16 part(const Weights& w, int i) { return w.half[i]; }
   NIBBLE_INLINE static Sum add(F16 part, const X* x, int i, Sum s) { return fma(part, load(x + i * kLanes), s); }
@@ -189,6 +190,7 @@ struct PairMath {
   NIBBLE_INLINE static Sum nothing() { return native_broadcast(0.0f); }
   NIBBLE_INLINE static Weights weights(const Row& row, int64_t k) { return row.at(k); }
   NIBBLE_INLINE static Weights weights_rest(const Row& row, int64_t k, int64_t count) { return row.rest(k, count); }
+  NIBBLE_INLINE static int steps(const Weights& w) { return w.steps(); }
   NIBBLE_INLINE static Sum begin(Sum) { return nothing(); }
   NIBBLE_INLINE static NativePairs part(const Weights& w, int i) { return w.pairs(i); }
   NIBBLE_INLINE static Sum add(NativePairs part, const Bf16* x, int i, Sum s) {

@@ -76,6 +76,7 @@ void stream(const ops::WeightMatrix& w, int64_t n, int64_t apart, int64_t count,
       }
 #pragma GCC unroll 8
       for (int step = 0; step < Math::kSteps; ++step) {
+        if (step == Math::steps(weights[0])) break;
         // Evenly, and by turns: in bursts they wait for each other. The compiler moves none past the step.
         asm volatile("");
         constexpr int64_t kAsked = kLines * kGroup;
