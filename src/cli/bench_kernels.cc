@@ -112,9 +112,11 @@ OpBench kda(BenchMemory& memory, int64_t rows) {
     const auto position = static_cast<int32_t>(rows == 1 ? 16 + s % 16 : 16);
     steps.push_back(ops::certify::sequences(at, {{static_cast<int32_t>(rows)}, {position}, {static_cast<int32_t>(s)}}));
   }
-  // One row reads the state and half of the records, and one in sixteen writes the state. Many are bound by products:
-  // S0 with k and with q, the fold, and within a segment eight others' keys and values on average, twice each.
-  const double bytes = 4.0 * (static_cast<double>(state) * (1.0 + 1.0 / 16) + static_cast<double>(records) / 2);
+  // One row reads the state, a G and the keys and values of 7.5 records on average, and writes a record and one in
+  // sixteen times the state. Many are bound by products: S0 with k and with q, the fold, and within a segment eight
+  // others' keys and values on average, twice each.
+  const double bytes =
+      4.0 * (static_cast<double>(state) * (1.0 + 1.0 / 16) + static_cast<double>(cols) * (1 + 2 * 7.5 + 3));
   const double products = 3.0 * kHeadDim * kHeadDim + 4.0 * 8 * kHeadDim;
   return {.call =
               [&memory, args, steps](int64_t i) mutable {

@@ -10,37 +10,48 @@
 namespace nibble::cpu::NIBBLE_ISA {
 namespace {
 
-// Asks for what the next head will read of two of its records, from `j` on. It lies after this head's.
-NIBBLE_INLINE void prefetch_records(const Head& head, int64_t j) {
-  for (int64_t i = j; i < j + 2; ++i) {
-    const float* record = head.key(i + kSegment);
-    for (int64_t c = 0; c < head.key_dim + head.value_dim; c += kLanes) __builtin_prefetch(record + c);
-  }
+template <class T>
+NIBBLE_INLINE void prefetch(const T* p, int64_t count) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(p + i);
 }
 
-// S0 (k e^G) and S0 (q e^G) of rows first .. end - 1: sixteen rows of S0, 8 KiB in K3, with all of them. `ahead(v)`
-// asks for what is needed later.
-template <class F>
-NIBBLE_INLINE void read_state(const Head& head, const Scratch& s, int64_t first, int64_t end, const F& ahead) {
-  for (int64_t v = 0; v < head.value_dim; v += kLanes) {
-    ahead(v);
-    const int64_t left = head.value_dim - v;
-    const SixteenRows rows = {head.state + v * head.key_dim, head.key_dim, left < kLanes ? left : kLanes};
-    if (end - first == 1) {  // memory is what a single row waits for
-      if (v / 8 < first) prefetch_records(head, v / 8);
-      product_block<2, true>(rows, s.plain + 2 * first * s.keys, s.keys, head.key_dim,
-                             s.read + 2 * first * s.values + v, s.values);
-      continue;
-    }
-    products(rows, s.plain + 2 * first * s.keys, s.keys, 2 * (end - first), head.key_dim,
-             s.read + 2 * first * s.values + v, s.values);
+// The head that a worker has next, and the row of its segment that it begins with.
+struct Next {
+  Head head;
+  int64_t first;
+  // Rows v .. v + 3 of a state, counted from the one before.
+  NIBBLE_INLINE void ask_state(const Head& before, int64_t v) const {
+    const Head& of = v < before.value_dim ? before : head;
+    prefetch(of.state + (v < before.value_dim ? v : v - before.value_dim) * of.key_dim, 4 * of.key_dim);
   }
+  // Record j: keys and values of rows that are done, the last one's G as well, and all of the one that is written.
+  NIBBLE_INLINE void ask_record(int64_t j) const {
+    if (j > first) return;
+    const bool whole = j >= first - 1;
+    prefetch(whole ? head.cumulative(j) : head.key(j), head.width - (whole ? 0 : head.key_dim));
+  }
+};
+
+// S0 (k e^G) and S0 (q e^G) of rows first .. end - 1, for sixteen rows of S0 from v on: 8 KiB in K3.
+NIBBLE_INLINE void read_state(const Head& head, const Scratch& s, int64_t first, int64_t end, int64_t v,
+                              const Next& next) {
+  constexpr int64_t kAhead = 8;  // rows: memory is what a single row waits for
+  const int64_t left = head.value_dim - v;
+  const SixteenRows rows = {head.state + v * head.key_dim, head.key_dim, left < kLanes ? left : kLanes};
+  const float* factors = s.plain + 2 * first * s.keys;
+  float* out = s.read + 2 * first * s.values + v;
+  if (end - first != 1) return products(rows, factors, s.keys, 2 * (end - first), head.key_dim, out, s.values);
+  for (int64_t j = v / 8; j < v / 8 + 2; ++j) next.ask_record(j);
+  product_block<2>(
+      rows, factors, s.keys, head.key_dim, out,
+      s.values, [&](int64_t r) __attribute__((always_inline)) { next.ask_state(head, v + r + kAhead); });
 }
 
-// Rows v .. v + kRows - 1 of S0, as fold says; `key` and `factor` in scratch.
+// Rows v .. v + kRows - 1 of S0 <- S0 e^G_15 + sum_j v'_j (k~_j e^G_15 c)^T; `key` and `factor` of fold_factors.
 template <int kRows>
-NIBBLE_INLINE void fold_rows(const Head& head, const Scratch& s, bool fresh, int64_t v) {
-  const float *key = s.plain, *factor = s.scaled;
+NIBBLE_INLINE void fold_rows(const Head& head, int64_t v, bool fresh, const float* factor, const float* key,
+                             int64_t key_stride) {
   for_lanes(head.key_dim, [&](int64_t c, int64_t count) {
     F16 sum[kRows];
 #pragma GCC unroll 8
@@ -48,28 +59,13 @@ NIBBLE_INLINE void fold_rows(const Head& head, const Scratch& s, bool fresh, int
       sum[r] = fresh ? zero() : load_n(head.state + (v + r) * head.key_dim + c, count) * load(factor + c);
     }
     for (int64_t j = 0; j < kSegment; ++j) {
-      const F16 k = load(key + j * s.keys + c);
+      const F16 k = load(key + j * key_stride + c);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) sum[r] = fma(broadcast(head.value(j)[v + r]), k, sum[r]);
     }
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) store_n(head.state + (v + r) * head.key_dim + c, sum[r], count);
   });
-}
-
-// S0 <- S0 e^G_15 + sum_j v'_j (k~_j e^G_15 c)^T
-NIBBLE_INLINE void fold(const Head& head, const Scratch& s, bool fresh) {
-  constexpr int kRows = kParts == 1 ? 8 : 4;
-  fold_factors(head, s, s.scaled, s.plain);
-  int64_t v = 0;
-  for (; v + kRows <= head.value_dim; v += kRows) fold_rows<kRows>(head, s, fresh, v);
-  for (; v < head.value_dim; ++v) fold_rows<1>(head, s, fresh, v);
-}
-
-template <class T>
-NIBBLE_INLINE void prefetch(const T* p, int64_t count) {
-  constexpr int64_t kLine = 64 / sizeof(T);
-  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(p + i);
 }
 
 // Asks for what head h reads and writes of row t.
@@ -82,6 +78,9 @@ NIBBLE_INLINE void prefetch_row(const ops::KdaRows& a, int64_t t, int64_t h) {
   prefetch(row<T>(a.out, t) + h * a.value_dim, a.value_dim);
 }
 
+// Vectors of values at once: eight sums, enough to hide the latency of an addition.
+constexpr int kWide = kParts == 1 ? 4 : 2;
+
 // A head of a sequence, and where its rows are.
 template <class T>
 struct Task {
@@ -89,6 +88,7 @@ struct Task {
   int64_t h;
   Head head;
   Scratch scratch;
+  Next next;
   int64_t t, end, position;  // the first row that is left, the one after the last, the first one's position
 
   NIBBLE_INLINE Columns<T> columns() const {
@@ -114,20 +114,41 @@ struct Task {
   // The next segment's rows lie a page or more apart, where no processor looks by itself: two for each sixteen values.
   NIBBLE_INLINE void ahead(int64_t rows, int64_t v) const {
     const int64_t i = t + rows + v / kLanes * 2;
-    for (int64_t next = i; next < i + 2 && next < end; ++next) prefetch_row<T>(a, next, h);
+    for (int64_t n = i; n < i + 2 && n < end; ++n) prefetch_row<T>(a, n, h);
   }
 };
 
-// The rest of a segment, or what there is of it.
+// The rest of a segment, or what there is of it. Some rows of S0 go from their products to their fold at a time, so
+// that memory is never left alone for long.
 template <class T>
 NIBBLE_INLINE void run_part(Task<T>& task) {
+  constexpr int kRows = kParts == 1 ? 8 : 4;
+  const Head& head = task.head;
+  const Scratch& s = task.scratch;
   const int64_t first = task.position % kSegment, room = kSegment - first, left = task.end - task.t;
   const int64_t rows = left < room ? left : room, stop = first + rows;
   const bool fresh = task.position < kSegment;
   task.enter(first, stop);
-  if (!fresh) read_state(task.head, task.scratch, first, stop, [&](int64_t v) { task.ahead(rows, v); });
-  finish_rows(task.head, task.scratch, first, stop, fresh, task.columns());
-  if (stop == kSegment) fold(task.head, task.scratch, fresh);
+  float *const keys = s.folded(), *const factor = s.factor();
+  if (stop == kSegment) fold_factors(head, s, factor, keys);
+  const Columns<T> io = task.columns();
+  const auto run = [&]<int kBlocks>(int64_t c, int64_t count) __attribute__((always_inline)) {
+    const int64_t end = c + (kBlocks - 1) * kLanes + count;
+    for (int64_t v = c; v < end && !fresh; v += kLanes) {
+      task.ahead(rows, v);
+      read_state(head, s, first, stop, v, task.next);
+    }
+    finish_columns<kBlocks>(head, s, first, stop, fresh, io, c, count);
+    if (stop != kSegment) return;
+    int64_t v = c;
+    for (; v + kRows <= end; v += kRows) fold_rows<kRows>(head, v, fresh, factor, keys, s.keys);
+    for (; v < end; ++v) fold_rows<1>(head, v, fresh, factor, keys, s.keys);
+  };
+  int64_t c = 0;
+  for (; c + kWide * kLanes <= head.value_dim; c += kWide * kLanes) run.template operator()<kWide>(c, kLanes);
+  for (; c < head.value_dim; c += kLanes) {
+    run.template operator()<1>(c, head.value_dim - c < kLanes ? head.value_dim - c : kLanes);
+  }
   task.t += rows;
   task.position += rows;
 }
@@ -136,13 +157,13 @@ NIBBLE_INLINE void run_part(Task<T>& task) {
 // to its fold.
 template <class T>
 NIBBLE_INLINE void run_segments(Task<T>& task, int64_t segments) {
-  constexpr int kWide = kParts == 1 ? 4 : 2, kOthers = 4;
+  constexpr int kOthers = 4;
   const Head& head = task.head;
   const Scratch& s = task.scratch;
   const TurnedState state = {s.turned, head.key_dim, head.value_dim};
   bool fresh = task.position < kSegment;
   if (!fresh) state.take(head.state);
-  float *const keys = s.scaled, *const factor = s.scaled + kSegment * s.keys;  // free once rows have been entered
+  float *const keys = s.folded(), *const factor = s.factor();
   for (int64_t n = 0; n < segments; ++n) {
     task.enter(0, kSegment);
     fold_factors(head, s, factor, keys);
@@ -171,21 +192,11 @@ NIBBLE_INLINE void run_segments(Task<T>& task, int64_t segments) {
 }
 
 template <class T>
-NIBBLE_INLINE void run_head(const ops::KdaRows& a, int64_t sequence, int64_t h, const Scratch& scratch) {
+NIBBLE_INLINE void run(Task<T>& task) {
   constexpr int64_t kWorthTurning = 4;  // segments
-  const int64_t slot = a.sequences.slot.data[sequence] * a.heads + h, width = 2 * a.key_dim + a.value_dim;
-  const Head head = {a.key_dim, a.value_dim, width, a.state.data + slot * a.value_dim * a.key_dim,
-                     a.records.data + slot * kSegment * width};
-  Task<T> task = {a,
-                  h,
-                  head,
-                  scratch,
-                  a.sequences.row_begin.data[sequence],
-                  a.sequences.row_begin.data[sequence + 1],
-                  a.sequences.position.data[sequence]};
   while (task.t < task.end) {
     const int64_t segments = task.position % kSegment == 0 ? (task.end - task.t) / kSegment : 0;
-    if (segments >= kWorthTurning && TurnedState::fits(a.key_dim, a.value_dim))
+    if (segments >= kWorthTurning && TurnedState::fits(task.head.key_dim, task.head.value_dim))
       run_segments(task, segments);
     else
       run_part(task);
@@ -197,12 +208,28 @@ NIBBLE_INLINE void run_head(const ops::KdaRows& a, int64_t sequence, int64_t h, 
 // Heads outermost: a long prompt among single tokens is spread over all workers.
 void kda_rows(Device& device, const ops::KdaRows& a) {
   with_dtype(a.q.dtype, [&]<class T>() {
-    const int64_t sequences = a.sequences.slot.size;
+    const int64_t sequences = a.sequences.slot.size, width = 2 * a.key_dim + a.value_dim;
+    const auto position = [&](int64_t item) { return a.sequences.position.data[item % sequences]; };
+    const auto head = [&](int64_t item) {
+      const int64_t i = a.sequences.slot.data[item % sequences] * a.heads + item / sequences;
+      return Head{a.key_dim, a.value_dim, width, a.state.data + i * a.value_dim * a.key_dim,
+                  a.records.data + i * kSegment * width};
+    };
     pool(device).parallel_for(a.heads * sequences, [&](int64_t begin, int64_t end, int worker) {
       float* slice =
           reinterpret_cast<float*>(a.scratch.data) + worker * ops::kda_rows_scratch_floats(a.key_dim, a.value_dim);
-      const Scratch scratch(slice, a.key_dim, a.value_dim);
-      for (int64_t item = begin; item < end; ++item) run_head<T>(a, item % sequences, item / sequences, scratch);
+      for (int64_t item = begin; item < end; ++item) {
+        const int64_t after = item + 1 < end ? item + 1 : item;
+        Task<T> task = {a,
+                        item / sequences,
+                        head(item),
+                        Scratch(slice, a.key_dim, a.value_dim),
+                        {head(after), position(after) % kSegment},
+                        a.sequences.row_begin.data[item % sequences],
+                        a.sequences.row_begin.data[item % sequences + 1],
+                        position(item)};
+        run(task);
+      }
     });
   });
 }

@@ -36,6 +36,9 @@ struct Scratch {
         read(scaled + 2 * kSegment * keys),
         inner(read + 2 * kSegment * values),
         turned(inner + 2 * kSegment * kSegment) {}
+  // What fold_factors makes, in the place of `scaled`, which nothing reads once rows have been entered.
+  [[gnu::always_inline]] float* folded() const { return scaled; }  // [16, K]
+  [[gnu::always_inline]] float* factor() const { return scaled + kSegment * keys; }
 };
 
 // What q and k of a row are multiplied by.
@@ -118,20 +121,6 @@ NIBBLE_INLINE void finish_columns(const Head& head, const Scratch& s, int64_t fi
       store_n(head.value(i) + c + n * kLanes, value[n], count);
       store_n(io.out + (i - first) * io.out_stride + c + n * kLanes, fma(b_i, value[n], o[n]), count);
     }
-  }
-}
-
-template <class T>
-NIBBLE_INLINE void finish_rows(const Head& head, const Scratch& s, int64_t first, int64_t end, bool fresh,
-                               const Columns<T>& io) {
-  constexpr int kWide = kParts == 1 ? 4 : 2;  // eight sums at once, enough to hide the latency of an addition
-  int64_t c = 0;
-  for (; c + kWide * kLanes <= head.value_dim; c += kWide * kLanes) {
-    finish_columns<kWide>(head, s, first, end, fresh, io, c, kLanes);
-  }
-  for (; c < head.value_dim; c += kLanes) {
-    const int64_t left = head.value_dim - c;
-    finish_columns<1>(head, s, first, end, fresh, io, c, left < kLanes ? left : kLanes);
   }
 }
 

@@ -56,21 +56,14 @@ struct SixteenRows {
   int64_t stride, count;
 };
 
-// How far ahead of its use a row is asked for where rows come from memory: 8 KiB, some 500 ns at what a core reads.
-constexpr int64_t kAhead = 2048;
-
-// out[t * out_stride + r] = a_r . b_t for r < a.count; the values of r past it mean nothing. `kStream`: the rows come
-// from memory, and what lies after them will be read next.
-template <int kOthers, bool kStream = false>
+// out[t * out_stride + r] = a_r . b_t for r < a.count; the values of r past it mean nothing. `ahead(r)` is called
+// before rows r .. r + 3 are read.
+template <int kOthers, class F>
 NIBBLE_INLINE void product_block(const SixteenRows& a, const float* b, int64_t b_stride, int64_t n, float* out,
-                                 int64_t out_stride) {
+                                 int64_t out_stride, const F& ahead) {
   float lanes[kOthers][kLanes][kLanes];
   for (int64_t r = 0; r < kLanes; r += kProductRows) {
-    if constexpr (kStream) {
-      for (int64_t i = 0; i < kProductRows * a.stride; i += kLanes) {
-        __builtin_prefetch(a.data + r * a.stride + kAhead + i);
-      }
-    }
+    ahead(r);
     const int64_t last = a.count - 1;
     const float* rows[kProductRows];
     for (int64_t i = 0; i < kProductRows; ++i) rows[i] = a.data + (r + i < last ? r + i : last) * a.stride;
@@ -82,12 +75,13 @@ NIBBLE_INLINE void product_block(const SixteenRows& a, const float* b, int64_t b
 // The same for any number of b's.
 NIBBLE_INLINE void products(const SixteenRows& a, const float* b, int64_t b_stride, int64_t others, int64_t n,
                             float* out, int64_t out_stride) {
+  const auto some = [&]<int kOthers>(int64_t t) __attribute__((always_inline)) {
+    product_block<kOthers>(a, b + t * b_stride, b_stride, n, out + t * out_stride, out_stride, [](int64_t) {});
+  };
   int64_t t = 0;
-  for (; t + kProductOthers <= others; t += kProductOthers) {
-    product_block<kProductOthers>(a, b + t * b_stride, b_stride, n, out + t * out_stride, out_stride);
-  }
-  for (; t + 2 <= others; t += 2) product_block<2>(a, b + t * b_stride, b_stride, n, out + t * out_stride, out_stride);
-  if (t < others) product_block<1>(a, b + t * b_stride, b_stride, n, out + t * out_stride, out_stride);
+  for (; t + kProductOthers <= others; t += kProductOthers) some.template operator()<kProductOthers>(t);
+  for (; t + 2 <= others; t += 2) some.template operator()<2>(t);
+  if (t < others) some.template operator()<1>(t);
 }
 
 }  // namespace nibble::cpu::NIBBLE_ISA
