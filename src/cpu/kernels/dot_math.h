@@ -72,7 +72,8 @@ struct FloatMath {
   static constexpr int64_t kColumns = kPair;
   static constexpr int kSteps = 2, kStreamTokens = kWidensFirst ? 6 : 3;
   static constexpr int stream_rows(int tokens) { return tokens == 1 || kWidensFirst ? 4 : 2; }
-  static constexpr int rows_together(int) { return 1; }
+  // Four of bf16's share what they read of the activation; others' lookups want the registers.
+  static constexpr int rows_together(int tokens) { return tokens == 1 && Row::kCodeBits > 8 ? 4 : 1; }
 
   template <class From>
   NIBBLE_INLINE static void prepare(const From* p, int64_t count, X* out) {
