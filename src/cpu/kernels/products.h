@@ -76,7 +76,8 @@ NIBBLE_INLINE void product_block(const SixteenRows& a, const float* b, int64_t b
 NIBBLE_INLINE void products(const SixteenRows& a, const float* b, int64_t b_stride, int64_t others, int64_t n,
                             float* out, int64_t out_stride) {
   const auto some = [&]<int kOthers>(int64_t t) __attribute__((always_inline)) {
-    product_block<kOthers>(a, b + t * b_stride, b_stride, n, out + t * out_stride, out_stride, [](int64_t) {});
+    product_block<kOthers>(a, b + t * b_stride, b_stride, n, out + t * out_stride, out_stride,
+                           [](int64_t) __attribute__((always_inline)){});
   };
   int64_t t = 0;
   for (; t + kProductOthers <= others; t += kProductOthers) some.template operator()<kProductOthers>(t);
