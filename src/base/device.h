@@ -38,6 +38,8 @@ class Device {
   // 64-byte aligned device memory; contents are undefined. Throws std::bad_alloc.
   virtual std::byte* allocate(size_t bytes) = 0;
   virtual void release(std::byte* memory) noexcept = 0;
+  // Takes what kernels use beside their ops' scratch, so that no step has to. Throws std::bad_alloc.
+  virtual void take_workspaces() {}
   // A device address for host bytes that outlive the device and never change (mapped weights). The CPU returns the
   // bytes themselves: weights are never copied there.
   virtual const std::byte* adopt(std::span<const std::byte> host) = 0;

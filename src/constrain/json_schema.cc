@@ -57,7 +57,14 @@ Json parse_schema(std::string_view schema, std::string_view what) {
                    .rule = "a schema is one JSON value, at most 128 levels deep",
                    .fix = R"({"type": "object", "properties": {"name": {"type": "string"}}})"});
   }
-  return Json::parse(schema);
+  Json out = Json::parse(schema, nullptr, /*allow_exceptions=*/false);
+  if (out.is_discarded()) {
+    throw Refusal({.what = std::string(what),
+                   .seen = "a number beyond the range of a double",
+                   .rule = "numbers of a schema are doubles, as in most JSON parsers",
+                   .fix = R"({"type": "number", "maximum": 1000})"});
+  }
+  return out;
 }
 
 }  // namespace

@@ -27,15 +27,13 @@ void want_huge_pages([[maybe_unused]] std::byte* memory, [[maybe_unused]] size_t
 #endif
 }
 
-// Of each worker, taken at once so that no step allocates: 128 activations of 16,384 columns. Costs nothing until used.
+// Of each worker: 128 activations of 16,384 columns. Costs nothing until used.
 constexpr size_t kUsualWorkspace = size_t{9} << 20;
 
 }  // namespace
 
 CpuDevice::CpuDevice(const ops::KernelTable& kernels, int threads, const std::vector<int>& processors)
-    : kernels_(kernels), pool_(threads, processors), name_(std::string("cpu ") + kernels.name) {
-  workspaces(kUsualWorkspace);
-}
+    : kernels_(kernels), pool_(threads, processors), name_(std::string("cpu ") + kernels.name) {}
 
 std::string CpuDevice::description() const { return std::to_string(pool_.size()) + " threads"; }
 
@@ -55,6 +53,8 @@ void CpuDevice::Free::operator()(std::byte* memory) const noexcept {
 }
 
 void CpuDevice::release(std::byte* memory) noexcept { Free{}(memory); }
+
+void CpuDevice::take_workspaces() { workspaces(kUsualWorkspace); }
 
 CpuDevice::Workspaces CpuDevice::workspaces(size_t bytes) {
   const size_t wanted = bytes * static_cast<size_t>(pool_.size());

@@ -25,6 +25,7 @@ class CpuDevice final : public Device {
 
   std::byte* allocate(size_t bytes) override;  // poisoned where NIBBLE_CHECKS is on
   void release(std::byte* memory) noexcept override;
+  void take_workspaces() override;
   const std::byte* adopt(std::span<const std::byte> host) override { return host.data(); }
 
   void copy_in(std::byte* to, std::span<const std::byte> host) override;
@@ -45,7 +46,7 @@ class CpuDevice final : public Device {
     std::byte* memory_;
     size_t bytes_;
   };
-  // `bytes`, a multiple of 64, for each; throws std::bad_alloc. Grows for wider rows than K3's, and only then.
+  // `bytes`, a multiple of 64, for each; throws std::bad_alloc. Once taken, grows for wider rows than K3's only.
   Workspaces workspaces(size_t bytes);
 
   [[gnu::always_inline]] ThreadPool& pool() { return pool_; }

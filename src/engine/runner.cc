@@ -111,6 +111,7 @@ Runner::Runner(Device& device, const model::K3& model, const RunnerOptions& opti
       host_ids_(static_cast<size_t>(limits_.sampled)),
       host_status_(host_ids_.size()),
       samples_(host_ids_.size()) {
+  device.take_workspaces();
   if (!records(device, options)) return;
   recorded_.resize(static_cast<size_t>(log2_up(std::min(kMostRecorded, options.limits.sequences)) + 1));
   for (int64_t i = 0; i < padding_rows(device, options); ++i) padding_.push_back(cache_.padding(i));

@@ -101,6 +101,7 @@ TEST(JsonSchema, WhatFits) {
 TEST(JsonSchema, Refusals) {
   const std::vector<std::pair<const char*, const char*>> cases = {
       {"{", "no JSON"},
+      {R"({"type": "number", "maximum": 1e400})", "a number beyond the range of a double"},
       {"[]", "neither an object nor a boolean at #"},
       {"false", "nothing that is finite fits it"},
       {R"({"type": "strin"})", "the type \"strin\" at #/type"},

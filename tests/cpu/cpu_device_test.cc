@@ -31,6 +31,7 @@ TEST(CpuDevice, WorkspacesAreTheWorkersOwn) {
 // So that no step allocates; one that asks for more has it from then on.
 TEST(CpuDevice, WorkspacesMoveOnlyToGrow) {
   CpuDevice device(*best_isa().kernels, 2);
+  device.take_workspaces();
   const std::byte* const usual = device.workspaces(64)[0];
   EXPECT_EQ(device.workspaces(size_t{8} << 20)[0], usual);
   const std::byte* const grown = device.workspaces(size_t{64} << 20)[0];
