@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -100,7 +99,7 @@ std::filesystem::path directory_in_memory(int64_t bytes) {
   const bool fits =
       ::statvfs(memory, &room) == 0 && ::access(memory, W_OK) == 0 && available_host_memory() > bytes &&
       static_cast<double>(room.f_bavail) * static_cast<double>(room.f_frsize) > static_cast<double>(bytes);
-  return fits && std::getenv("TMPDIR") == nullptr ? memory : std::filesystem::temp_directory_path();
+  return fits && ::getenv("TMPDIR") == nullptr ? memory : std::filesystem::temp_directory_path();
 }
 
 // A directory of ours, gone with everything in it at the end.

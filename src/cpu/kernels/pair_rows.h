@@ -88,7 +88,8 @@ struct Bf16Span {
            : left > 0           ? native_load_pairs_head(p + i * kPairColumns, left)
                                 : NativePairs{};
   }
-  NIBBLE_INLINE int steps() const { return static_cast<int>((count + kPairColumns - 1) / kPairColumns); }  // not zeros
+  // Of vectors that are not all zeros.
+  NIBBLE_INLINE int steps() const { return static_cast<int>((count + kPairColumns - 1) / kPairColumns); }
   NIBBLE_INLINE static NativeF scale() { return native_broadcast(1.0f); }
 };
 struct Bf16SpanRow : Bf16Pairs {
@@ -114,7 +115,7 @@ struct Fp4Span {
   __m512i half[2];
   NativeF of_lanes;
   NIBBLE_INLINE NativePairs pairs(int i) const { return native_lookup_codes(half, i, kE2m1Pairs.value); }
-  NIBBLE_INLINE static int steps() { return 8; }
+  NIBBLE_INLINE static int steps() { return kSpanColumns / kPairColumns; }
   NIBBLE_INLINE NativeF scale() const { return of_lanes; }
 };
 

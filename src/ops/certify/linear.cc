@@ -32,8 +32,8 @@ constexpr Cell kCells[] = {
     {51, 16, 1300, WeightFormat::kF32, DType::kF32, DType::kF32},
     {3, 17, 515, WeightFormat::kBf16, DType::kBf16, DType::kF32},
     {2, 1, 1, WeightFormat::kBf16, DType::kF32, DType::kF32},
-    {130, 65, 18720, WeightFormat::kMxfp4, DType::kBf16,
-     DType::kF32},  // more than the workspaces of a CPU have at first
+    // More than the workspaces of a CPU have at first.
+    {130, 65, 18720, WeightFormat::kMxfp4, DType::kBf16, DType::kF32},
 };
 
 // Two parts, the second of half the rows.
