@@ -81,7 +81,8 @@ OpBench product(BenchMemory& memory, WeightFormat format, int64_t rows, int64_t 
           .work = static_cast<double>(rows == 1 ? weight_bytes(format, outputs, cols) : 2 * rows * outputs * cols)};
 }
 
-// `rows` of one of many sequences; single rows stand anywhere in their segments.
+// `rows` of one of many sequences. Of single rows a call takes sixteen, one at each place of a segment: the last one
+// costs two or three times as much as the others.
 OpBench kda(BenchMemory& memory, int64_t rows) {
   Workspace& at = memory.workspace();
   Random random(1);
@@ -109,19 +110,22 @@ OpBench kda(BenchMemory& memory, int64_t rows) {
                        .scratch = at.poisoned_vector<std::byte>(scratch)};
   std::vector<ops::Sequences> steps;
   for (int64_t s = 0; s < slots; ++s) {
-    const auto position = static_cast<int32_t>(rows == 1 ? 16 + s % 16 : 16);
+    const auto position = static_cast<int32_t>(rows == 1 ? 16 + s % ops::kSegmentTokens : 16);
     steps.push_back(ops::certify::sequences(at, {{static_cast<int32_t>(rows)}, {position}, {static_cast<int32_t>(s)}}));
   }
-  // One row reads the state, a G and the keys and values of 7.5 records on average, and writes a record and one in
-  // sixteen times the state. Many are bound by products: S0 with k and with q, the fold, and within a segment eight
-  // others' keys and values on average, twice each.
+  // Sixteen rows read the state each, a G and the keys and values of the records before theirs (7.5 on average), write
+  // a record each, and the state once. Many are bound by products: S0 with k and with q, the fold, and within a segment
+  // eight others' keys and values on average, twice each.
+  const int64_t each = rows == 1 ? ops::kSegmentTokens : 1;  // steps of a call
   const double bytes =
-      4.0 * (static_cast<double>(state) * (1.0 + 1.0 / 16) + static_cast<double>(cols) * (1 + 2 * 7.5 + 3));
+      4.0 * (static_cast<double>(state * (each + 1)) + static_cast<double>(cols * each) * (1 + 15 + 3));
   const double products = 3.0 * kHeadDim * kHeadDim + 4.0 * 8 * kHeadDim;
   return {.call =
-              [&memory, args, steps](int64_t i) mutable {
-                args.sequences = steps[static_cast<size_t>(i) % steps.size()];
-                ops::kda_rows(memory.device(), args);
+              [&memory, args, steps, each](int64_t i) mutable {
+                for (int64_t s = i * each; s < (i + 1) * each; ++s) {
+                  args.sequences = steps[static_cast<size_t>(s) % steps.size()];
+                  ops::kda_rows(memory.device(), args);
+                }
               },
           .limit = rows == 1 ? Limit::kReadBandwidth : Limit::kMultiplyAddF32,
           .work = rows == 1 ? bytes : 2.0 * products * static_cast<double>(rows * kHeads)};

@@ -234,27 +234,40 @@ TEST_P(KdaRowsTest, CuttingASequenceChangesNoBit) {
   }
 }
 
-// Steps that mix single tokens with chunks: each sequence gets what it gets alone.
-TEST_P(KdaRowsTest, CompanyChangesNoBit) {
-  const std::vector<int64_t> counts = {1, 70, 1, 64, 3}, before = {0, 0, 47, 15, 30};
-  Workspace memory(device());
+// Whether each sequence gets in one step of counts[s] rows, after before[s] others, what it gets alone.
+void expect_as_alone(Device& device, const std::vector<int64_t>& counts, const std::vector<int64_t>& before) {
+  const auto slots = static_cast<int64_t>(counts.size());
+  Workspace memory(device);
   std::vector<Tokens> tokens;
   for (size_t s = 0; s < counts.size(); ++s) tokens.push_back(random_tokens(3, 64, 64, before[s] + counts[s], s + 1));
-  const Pools pools(memory, tokens[0], 5, NAN);
+  const Pools pools(memory, tokens[0], slots, NAN);
   std::vector<Part> parts;
   for (size_t s = 0; s < counts.size(); ++s) {
-    const auto slot = static_cast<int32_t>(4 - s);
-    if (before[s] != 0) run(device(), pools, {{&tokens[s], 0, before[s], slot}});
+    const auto slot = static_cast<int32_t>(slots - 1) - static_cast<int32_t>(s);
+    if (before[s] != 0) run(device, pools, {{&tokens[s], 0, before[s], slot}});
     parts.push_back({&tokens[s], before[s], counts[s], slot});
   }
-  const Floats together = run(device(), pools, parts);
+  const Floats together = run(device, pools, parts);
   auto row = together.begin();
   for (size_t s = 0; s < counts.size(); ++s) {
-    const Floats alone = run_cut(device(), tokens[s], {}).out;
+    const Floats alone = run_cut(device, tokens[s], {}).out;
     const int64_t values = counts[s] * 3 * 64;
     EXPECT_TRUE(std::equal(alone.end() - values, alone.end(), row)) << "sequence " << s;
     row += values;
   }
+}
+
+// Steps that mix single tokens with chunks.
+TEST_P(KdaRowsTest, CompanyChangesNoBit) { expect_as_alone(device(), {1, 70, 1, 64, 3}, {0, 0, 47, 15, 30}); }
+
+// More single tokens than a kernel may take together, at all places of a segment, and among them a chunk and a sequence
+// that rests.
+TEST_P(KdaRowsTest, AnyNumberOfSingleTokensChangesNoBit) {
+  std::vector<int64_t> counts(41, 1), before(41);
+  for (size_t s = 0; s < before.size(); ++s) before[s] = static_cast<int64_t>(s);
+  counts[20] = 18;
+  counts[21] = 0;
+  expect_as_alone(device(), counts, before);
 }
 
 TEST_P(KdaRowsTest, OtherSlotsAreUntouched) {

@@ -25,47 +25,66 @@ struct Next {
     const Head& of = v < before.value_dim ? before : head;
     prefetch(of.state + (v < before.value_dim ? v : v - before.value_dim) * of.key_dim, 4 * of.key_dim);
   }
-  // Record j: keys and values of rows that are done, the last one's G as well, and all of the one that is written.
-  NIBBLE_INLINE void ask_record(int64_t j) const {
-    if (j > first) return;
-    const bool whole = j >= first - 1;
-    prefetch(whole ? head.cumulative(j) : head.key(j), head.width - (whole ? 0 : head.key_dim));
+  NIBBLE_INLINE void ask_value(int64_t j) const {
+    if (j <= first) prefetch(head.value(j), head.value_dim);
   }
 };
 
-// S0 (k e^G) and S0 (q e^G) of rows first .. end - 1, for sixteen rows of S0 from v on: 8 KiB in K3.
-NIBBLE_INLINE void read_state(const Head& head, const Scratch& s, int64_t first, int64_t end, int64_t v,
-                              const Next& next) {
-  constexpr int64_t kAhead = 8;  // rows: memory is what a single row waits for
+constexpr int64_t kAhead = 12;  // rows of S0: memory is what a single row waits for
+
+// S0 (k e^G) and S0 (q e^G) of one row, for sixteen rows of S0 from v on, 8 KiB in K3. Not inlined: its loop is what
+// decoding waits for, and wants the registers for itself.
+[[gnu::noinline]] void read_state_once(const Head head, const Scratch& s, int64_t v, const Next& next) {
   const int64_t left = head.value_dim - v;
-  const SixteenRows rows = {head.state + v * head.key_dim, head.key_dim, left < kLanes ? left : kLanes};
-  const float* factors = s.plain + 2 * first * s.keys;
-  float* out = s.read + 2 * first * s.values + v;
-  if (end - first != 1) return products(rows, factors, s.keys, 2 * (end - first), head.key_dim, out, s.values);
-  for (int64_t j = v / 8; j < v / 8 + 2; ++j) next.ask_record(j);
+  for (int64_t j = v / 8; j < v / 8 + 2; ++j) next.ask_value(j);
   product_block<2>(
-      rows, factors, s.keys, head.key_dim, out,
-      s.values, [&](int64_t r) __attribute__((always_inline)) { next.ask_state(head, v + r + kAhead); });
+      {head.state + v * head.key_dim, head.key_dim, left < kLanes ? left : kLanes}, s.plain, s.keys, head.key_dim,
+      s.read + v, s.values, [&](int64_t r) __attribute__((always_inline)) { next.ask_state(head, v + r + kAhead); });
+}
+// The same of `rows` rows.
+NIBBLE_INLINE void read_state(const Head& head, const Scratch& s, int64_t rows, int64_t v) {
+  const int64_t left = head.value_dim - v;
+  products({head.state + v * head.key_dim, head.key_dim, left < kLanes ? left : kLanes}, s.plain, s.keys, 2 * rows,
+           head.key_dim, s.read + v, s.values);
 }
 
-// Rows v .. v + kRows - 1 of S0 <- S0 e^G_15 + sum_j v'_j (k~_j e^G_15 c)^T; `key` and `factor` of fold_factors.
+// Rows v .. v + kRows - 1 of S0 <- S0 e^G_15 + sum_j v'_j (k~_j e^G_15 c)^T.
 template <int kRows>
-NIBBLE_INLINE void fold_rows(const Head& head, int64_t v, bool fresh, const float* factor, const float* key,
-                             int64_t key_stride) {
-  for_lanes(head.key_dim, [&](int64_t c, int64_t count) {
-    F16 sum[kRows];
-#pragma GCC unroll 8
+[[gnu::noinline]] void fold_rows(const Head head, const Scratch s, int64_t v, bool fresh) {
+  float* const state = head.state + v * head.key_dim;
+  const auto fold = [&]<int kBlocks>(int64_t c, int64_t count) __attribute__((always_inline)) {
+    F16 sum[kRows][kBlocks];
+#pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
-      sum[r] = fresh ? zero() : load_n(head.state + (v + r) * head.key_dim + c, count) * load(factor + c);
+#pragma GCC unroll 4
+      for (int n = 0; n < kBlocks; ++n) {
+        const int64_t k = c + n * kLanes;
+        sum[r][n] = fresh ? zero() : load_n(state + r * head.key_dim + k, count) * load(s.factor + k);
+      }
     }
     for (int64_t j = 0; j < kSegment; ++j) {
-      const F16 k = load(key + j * key_stride + c);
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) sum[r] = fma(broadcast(head.value(j)[v + r]), k, sum[r]);
+      F16 key[kBlocks];
+#pragma GCC unroll 4
+      for (int n = 0; n < kBlocks; ++n) key[n] = load(s.folded + j * s.keys + c + n * kLanes);
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+        const F16 value = broadcast(head.value(j)[v + r]);
+#pragma GCC unroll 4
+        for (int n = 0; n < kBlocks; ++n) sum[r][n] = fma(value, key[n], sum[r][n]);
+      }
     }
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) store_n(head.state + (v + r) * head.key_dim + c, sum[r], count);
-  });
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int n = 0; n < kBlocks; ++n) store_n(state + r * head.key_dim + c + n * kLanes, sum[r][n], count);
+    }
+  };
+  constexpr int kMost = kParts == 1 ? 4 : 1;  // vectors: with four rows as many sums as registers hold
+  int64_t c = 0;
+  for (; c + kMost * kLanes <= head.key_dim; c += kMost * kLanes) fold.template operator()<kMost>(c, kLanes);
+  for (; c < head.key_dim; c += kLanes) {
+    fold.template operator()<1>(c, head.key_dim - c < kLanes ? head.key_dim - c : kLanes);
+  }
 }
 
 // Asks for what head h reads and writes of row t.
@@ -91,6 +110,13 @@ struct Task {
   Next next;
   int64_t t, end, position;  // the first row that is left, the one after the last, the first one's position
 
+  // The first row that is left, counted from its segment's start, and how many there are up to the segment's end: the
+  // part of a segment that is next.
+  NIBBLE_INLINE int64_t first() const { return position % kSegment; }
+  NIBBLE_INLINE int64_t rows_of_part() const {
+    const int64_t room = kSegment - first(), left = end - t;
+    return left < room ? left : room;
+  }
   NIBBLE_INLINE Columns<T> columns() const {
     return {row<T>(a.v, t) + h * a.value_dim,
             a.v.stride,
@@ -99,17 +125,25 @@ struct Task {
             a.beta.row(t) + h,
             a.beta.stride};
   }
-  // Records, factors and inner products of rows first .. stop - 1 of the segment.
-  NIBBLE_INLINE void enter(int64_t first, int64_t stop) const {
-    const int64_t start = t - first;  // the row of position 0 mod 16
+  // Records, factors and inner products of a part.
+  NIBBLE_INLINE void enter() const {
+    const int64_t first = this->first(), stop = first + rows_of_part(),
+                  start = t - first;  // the row of position 0 mod 16
     const auto q = [&](int64_t i) { return row<T>(a.q, start + i) + h * a.key_dim; };
     const auto k = [&](int64_t i) { return row<T>(a.k, start + i) + h * a.key_dim; };
     Norms scale[kSegment];  // of all rows first: a root takes long, but they do not wait for each other
     for (int64_t i = first; i < stop; ++i) scale[i] = norms(q(i), k(i), a.key_dim);
     for (int64_t i = first; i < stop; ++i) {
-      enter_row(head, scratch, i, q(i), k(i), a.decay.row(start + i) + h * a.key_dim, scale[i]);
+      enter_row(head, scratch, i, i - first, q(i), k(i), a.decay.row(start + i) + h * a.key_dim, scale[i]);
     }
     inner_products(head, scratch, first, stop);
+  }
+  // What the first row reads and writes when it enters.
+  NIBBLE_INLINE void ask_to_enter() const {
+    for (int64_t j = 0; j < first(); ++j) prefetch(head.key(j), head.key_dim);
+    if (first() != 0) prefetch(head.cumulative(first() - 1), head.key_dim);
+    prefetch(head.cumulative(first()), 2 * head.key_dim);
+    prefetch_row<T>(a, t, h);
   }
   // The next segment's rows lie a page or more apart, where no processor looks by itself: two for each sixteen values.
   NIBBLE_INLINE void ahead(int64_t rows, int64_t v) const {
@@ -118,31 +152,34 @@ struct Task {
   }
 };
 
-// The rest of a segment, or what there is of it. Some rows of S0 go from their products to their fold at a time, so
-// that memory is never left alone for long.
+// The rest of a segment, or what there is of it, once it has entered. Some rows of S0 go from their products to their
+// fold at a time, so that memory is never left alone for long.
 template <class T>
 NIBBLE_INLINE void run_part(Task<T>& task) {
-  constexpr int kRows = kParts == 1 ? 8 : 4;
+  constexpr int kRows = 4;
   const Head& head = task.head;
   const Scratch& s = task.scratch;
-  const int64_t first = task.position % kSegment, room = kSegment - first, left = task.end - task.t;
-  const int64_t rows = left < room ? left : room, stop = first + rows;
+  const int64_t first = task.first(), rows = task.rows_of_part(), stop = first + rows;
   const bool fresh = task.position < kSegment;
-  task.enter(first, stop);
-  float *const keys = s.folded(), *const factor = s.factor();
-  if (stop == kSegment) fold_factors(head, s, factor, keys);
+  if (stop == kSegment) fold_factors(head, s);
   const Columns<T> io = task.columns();
   const auto run = [&]<int kBlocks>(int64_t c, int64_t count) __attribute__((always_inline)) {
     const int64_t end = c + (kBlocks - 1) * kLanes + count;
     for (int64_t v = c; v < end && !fresh; v += kLanes) {
       task.ahead(rows, v);
-      read_state(head, s, first, stop, v, task.next);
+      if (rows == 1)
+        read_state_once(head, s, v, task.next);
+      else
+        read_state(head, s, rows, v);
     }
     finish_columns<kBlocks>(head, s, first, stop, fresh, io, c, count);
     if (stop != kSegment) return;
     int64_t v = c;
-    for (; v + kRows <= end; v += kRows) fold_rows<kRows>(head, v, fresh, factor, keys, s.keys);
-    for (; v < end; ++v) fold_rows<1>(head, v, fresh, factor, keys, s.keys);
+    for (; v + kRows <= end; v += kRows) {
+      if (!fresh) task.next.ask_state(head, v + kBlocks * kLanes + kAhead);
+      fold_rows<kRows>(head, s, v, fresh);
+    }
+    for (; v < end; ++v) fold_rows<1>(head, s, v, fresh);
   };
   int64_t c = 0;
   for (; c + kWide * kLanes <= head.value_dim; c += kWide * kLanes) run.template operator()<kWide>(c, kLanes);
@@ -163,10 +200,9 @@ NIBBLE_INLINE void run_segments(Task<T>& task, int64_t segments) {
   const TurnedState state = {s.turned, head.key_dim, head.value_dim};
   bool fresh = task.position < kSegment;
   if (!fresh) state.take(head.state);
-  float *const keys = s.folded(), *const factor = s.factor();
   for (int64_t n = 0; n < segments; ++n) {
-    task.enter(0, kSegment);
-    fold_factors(head, s, factor, keys);
+    task.enter();
+    fold_factors(head, s);
     const Columns<T> io = task.columns();
     const auto run = [&]<int kBlocks>(int64_t c) __attribute__((always_inline)) {
       constexpr int kAtOnce = kParts == 1 && kBlocks > 1 ? 2 : 1;
@@ -177,8 +213,9 @@ NIBBLE_INLINE void run_segments(Task<T>& task, int64_t segments) {
         }
       }
       finish_columns<kBlocks>(head, s, 0, kSegment, fresh, io, c, kLanes);
-      for (int64_t v = c; v < c + kBlocks * kLanes; v += kLanes) {
-        state.fold(v, fresh, factor, keys, s.keys, head.value(0), head.width, kSegment);
+      constexpr int kFolded = kParts == 1 ? kBlocks : 1;
+      for (int64_t v = c; v < c + kBlocks * kLanes; v += kFolded * kLanes) {
+        state.fold<kFolded>(v, fresh, s.factor, s.folded, s.keys, head.value(0), head.width, kSegment);
       }
     };
     int64_t c = 0;
@@ -196,10 +233,30 @@ NIBBLE_INLINE void run(Task<T>& task) {
   constexpr int64_t kWorthTurning = 4;  // segments
   while (task.t < task.end) {
     const int64_t segments = task.position % kSegment == 0 ? (task.end - task.t) / kSegment : 0;
-    if (segments >= kWorthTurning && TurnedState::fits(task.head.key_dim, task.head.value_dim))
+    if (segments >= kWorthTurning && TurnedState::fits(task.head.key_dim, task.head.value_dim)) {
       run_segments(task, segments);
-    else
+    } else {
+      task.enter();
       run_part(task);
+    }
+  }
+}
+
+// Heads of single rows, no more than scratch has rows: all of them enter before the first one's state is read, so that
+// memory, which brings one state after another, is not left alone between them. task(item, row) is the task of an item
+// that has `row` of scratch.
+constexpr int64_t kTogether = kSegment;
+template <class T, class F>
+NIBBLE_INLINE void run_together(int64_t item, int64_t count, const F& task) {
+  for (int64_t i = 0; i < count; ++i) {
+    const Task<T> one = task(item + i, i);
+    if (i == 0) one.ask_to_enter();
+    if (i + 1 < count) task(item + i + 1, i + 1).ask_to_enter();
+    one.enter();
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    Task<T> one = task(item + i, i);
+    run_part(one);
   }
 }
 
@@ -218,17 +275,30 @@ void kda_rows(Device& device, const ops::KdaRows& a) {
     pool(device).parallel_for(a.heads * sequences, [&](int64_t begin, int64_t end, int worker) {
       float* slice =
           reinterpret_cast<float*>(a.scratch.data) + worker * ops::kda_rows_scratch_floats(a.key_dim, a.value_dim);
-      for (int64_t item = begin; item < end; ++item) {
-        const int64_t after = item + 1 < end ? item + 1 : item;
-        Task<T> task = {a,
-                        item / sequences,
-                        head(item),
-                        Scratch(slice, a.key_dim, a.value_dim),
-                        {head(after), position(after) % kSegment},
-                        a.sequences.row_begin.data[item % sequences],
-                        a.sequences.row_begin.data[item % sequences + 1],
-                        position(item)};
-        run(task);
+      const Scratch scratch(slice, a.key_dim, a.value_dim);
+      const int32_t* const row_begin = a.sequences.row_begin.data;
+      const auto task = [&](int64_t item, int64_t row) __attribute__((always_inline)) {
+        const int64_t sequence = item % sequences, after = item + 1 < end ? item + 1 : item;
+        return Task<T>{a,
+                       item / sequences,
+                       head(item),
+                       scratch.from(row),
+                       {head(after), position(after) % kSegment},
+                       row_begin[sequence],
+                       row_begin[sequence + 1],
+                       position(item)};
+      };
+      const auto single = [&](int64_t item) __attribute__((always_inline)) {
+        return row_begin[item % sequences + 1] == row_begin[item % sequences] + 1;
+      };
+      for (int64_t item = begin; item < end;) {
+        int64_t together = 0;
+        while (together < kTogether && item + together < end && single(item + together)) ++together;
+        run_together<T>(item, together, task);
+        item += together;
+        if (together != 0) continue;
+        Task<T> one = task(item++, 0);
+        run(one);
       }
     });
   });

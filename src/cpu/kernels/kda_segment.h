@@ -20,13 +20,15 @@ struct Head {
   [[gnu::always_inline]] float* value(int64_t i) const { return records + i * width + 2 * key_dim; }
 };
 
-// A worker's slice of scratch; rows are counted from the segment's start, and have a key's and a query's part each.
+// A worker's slice of scratch; rows are counted from the first one at hand, and have a key's and a query's part each.
 struct Scratch {
   int64_t keys, values;  // widths in whole vectors
   float* plain;          // [16, 2, K] k e^G, q e^G
   float* scaled;         // [16, 2, K] k e^G c, q e^G c
   float* read;           // [16, 2, V] S0 (k e^G), S0 (q e^G)
   float* inner;          // [16, 2, 16] a, b
+  float* folded;         // [16, K] k~ e^G_15 c
+  float* factor;         // [K] e^G_15
   float* turned;         // [V / 16, K, 16] S0
   [[gnu::always_inline]] Scratch(float* p, int64_t key_dim, int64_t value_dim)
       : keys((key_dim + kLanes - 1) / kLanes * kLanes),
@@ -35,10 +37,18 @@ struct Scratch {
         scaled(plain + 2 * kSegment * keys),
         read(scaled + 2 * kSegment * keys),
         inner(read + 2 * kSegment * values),
+        folded(scaled),  // which nothing reads once rows have entered
+        factor(folded + kSegment * keys),
         turned(inner + 2 * kSegment * kSegment) {}
-  // What fold_factors makes, in the place of `scaled`, which nothing reads once rows have been entered.
-  [[gnu::always_inline]] float* folded() const { return scaled; }  // [16, K]
-  [[gnu::always_inline]] float* factor() const { return scaled + kSegment * keys; }
+  // The same with `row` as the first one.
+  [[gnu::always_inline]] Scratch from(int64_t row) const {
+    Scratch out = *this;
+    out.plain += 2 * row * keys;
+    out.scaled += 2 * row * keys;
+    out.read += 2 * row * values;
+    out.inner += 2 * row * kSegment;
+    return out;
+  }
 };
 
 // What q and k of a row are multiplied by.
@@ -51,13 +61,13 @@ NIBBLE_INLINE Norms norms(const T* q, const T* k, int64_t n) {
   return {1.0f / q_norm / __builtin_sqrtf(static_cast<float>(n)), 1.0f / k_norm};
 }
 
-// G and k~ of row i into its record, the other factors into scratch.
+// G and k~ of row i of the segment into its record, the other factors into row `at` of scratch.
 template <class T>
-NIBBLE_INLINE void enter_row(const Head& head, const Scratch& s, int64_t i, const T* q, const T* k, const float* decay,
-                             const Norms& norms) {
+NIBBLE_INLINE void enter_row(const Head& head, const Scratch& s, int64_t i, int64_t at, const T* q, const T* k,
+                             const float* decay, const Norms& norms) {
   const int64_t n = head.key_dim;
   const F16 k_scale = broadcast(norms.k), q_scale = broadcast(norms.q);
-  float *cumulative = head.cumulative(i), *plain = s.plain + 2 * i * s.keys, *factors = s.scaled + 2 * i * s.keys;
+  float *cumulative = head.cumulative(i), *plain = s.plain + 2 * at * s.keys, *factors = s.scaled + 2 * at * s.keys;
   const float* before = i == 0 ? nullptr : head.cumulative(i - 1);
   for_lanes(n, [&](int64_t c, int64_t count) {
     const F16 key = load_n(k + c, count) * k_scale, query = load_n(q + c, count) * q_scale;
@@ -74,8 +84,12 @@ NIBBLE_INLINE void enter_row(const Head& head, const Scratch& s, int64_t i, cons
 
 // a and b of rows first .. end - 1: k~_j with k_i e^G_i c and q_i e^G_i c. Those of j > i mean nothing.
 NIBBLE_INLINE void inner_products(const Head& head, const Scratch& s, int64_t first, int64_t end) {
-  products({head.key(0), head.width, end}, s.scaled + 2 * first * s.keys, s.keys, 2 * (end - first), head.key_dim,
-           s.inner + 2 * first * kSegment, kSegment);
+  constexpr int64_t kRows = kParts == 1 ? 2 : 3;  // as many as make whole tiles
+  for (int64_t i = first; i < end; i += kRows) {
+    const int64_t rows = end - i < kRows ? end - i : kRows;
+    products({head.key(0), head.width, i + rows}, s.scaled + 2 * (i - first) * s.keys, s.keys, 2 * rows, head.key_dim,
+             s.inner + 2 * (i - first) * kSegment, kSegment);
+  }
 }
 
 // Where values come from and go to: the head's first column in the first row at hand.
@@ -95,7 +109,8 @@ template <int N, class T>
 NIBBLE_INLINE void finish_columns(const Head& head, const Scratch& s, int64_t first, int64_t end, bool fresh,
                                   const Columns<T>& io, int64_t c, int64_t count) {
   for (int64_t i = first; i < end; ++i) {
-    const float *a = s.inner + 2 * i * kSegment, *b = a + kSegment, *read = s.read + 2 * i * s.values + c;
+    const float *a = s.inner + 2 * (i - first) * kSegment, *b = a + kSegment;
+    const float* read = s.read + 2 * (i - first) * s.values + c;
     F16 value[N], o[N];
 #pragma GCC unroll 4
     for (int n = 0; n < N; ++n) {
@@ -124,13 +139,13 @@ NIBBLE_INLINE void finish_columns(const Head& head, const Scratch& s, int64_t fi
   }
 }
 
-// e^G_15 to `factor` and each k~_j e^G_15 c to `keys`.
-NIBBLE_INLINE void fold_factors(const Head& head, const Scratch& s, float* factor, float* keys) {
+// e^G_15, and each k~_j e^G_15 c.
+NIBBLE_INLINE void fold_factors(const Head& head, const Scratch& s) {
   const float* last = head.cumulative(kSegment - 1);
   for_lanes(head.key_dim, [&](int64_t c, int64_t count) {
     const F16 whole = exp(load_n(last + c, count)), scaled = whole * broadcast(ops::kKdaScale);
-    store(factor + c, whole);
-    for (int64_t j = 0; j < kSegment; ++j) store(keys + j * s.keys + c, load_n(head.key(j) + c, count) * scaled);
+    store(s.factor + c, whole);
+    for (int64_t j = 0; j < kSegment; ++j) store(s.folded + j * s.keys + c, load_n(head.key(j) + c, count) * scaled);
   });
 }
 

@@ -68,24 +68,39 @@ struct TurnedState {
     }
   }
 
-  // Rows v .. v + 15 of S0 <- S0 factor + sum_j value_j key_j^T, j ascending over `count`; `fresh`: S0 counts as zero.
+  // kBlocks * 16 rows of S0 from v on <- S0 factor + sum_j value_j key_j^T, j ascending over `count`; `fresh`: S0
+  // counts as zero.
+  template <int kBlocks>
   NIBBLE_INLINE void fold(int64_t v, bool fresh, const float* factor, const float* key, int64_t key_stride,
                           const float* value, int64_t value_stride, int64_t count) const {
-    constexpr int kKeys = kParts == 1 ? 8 : 4;  // eight sums at once, or as many vectors
+    constexpr int kKeys = 4;
     float* const s = block(v);
+    const int64_t size = key_dim * kLanes;  // of a block
     for (int64_t k = 0; k < key_dim; k += kKeys) {
-      F16 sum[kKeys];
-#pragma GCC unroll 8
+      F16 sum[kKeys][kBlocks];
+#pragma GCC unroll 4
       for (int i = 0; i < kKeys; ++i) {
-        sum[i] = fresh ? zero() : load(s + (k + i) * kLanes) * broadcast(factor[k + i]);
+#pragma GCC unroll 4
+        for (int n = 0; n < kBlocks; ++n) {
+          sum[i][n] = fresh ? zero() : load(s + n * size + (k + i) * kLanes) * broadcast(factor[k + i]);
+        }
       }
       for (int64_t j = 0; j < count; ++j) {
-        const F16 x = load(value + j * value_stride + v);
-#pragma GCC unroll 8
-        for (int i = 0; i < kKeys; ++i) sum[i] = fma(x, broadcast(key[j * key_stride + k + i]), sum[i]);
+        F16 of_row[kBlocks];
+#pragma GCC unroll 4
+        for (int n = 0; n < kBlocks; ++n) of_row[n] = load(value + j * value_stride + v + n * kLanes);
+#pragma GCC unroll 4
+        for (int i = 0; i < kKeys; ++i) {
+          const F16 of_key = broadcast(key[j * key_stride + k + i]);
+#pragma GCC unroll 4
+          for (int n = 0; n < kBlocks; ++n) sum[i][n] = fma(of_row[n], of_key, sum[i][n]);
+        }
       }
-#pragma GCC unroll 8
-      for (int i = 0; i < kKeys; ++i) store(s + (k + i) * kLanes, sum[i]);
+#pragma GCC unroll 4
+      for (int i = 0; i < kKeys; ++i) {
+#pragma GCC unroll 4
+        for (int n = 0; n < kBlocks; ++n) store(s + n * size + (k + i) * kLanes, sum[i][n]);
+      }
     }
   }
 

@@ -23,6 +23,7 @@ NIBBLE_INLINE void product_tile(const float* const (&a)[kProductRows], const flo
 #pragma GCC unroll 4
       for (int r = 0; r < kProductRows; ++r) acc[t][r] = native_broadcast(0.0f);
     }
+#pragma GCC unroll 8
     for (int64_t k = lane; k < whole; k += kLanes) {
       NativeF v[kOthers];
 #pragma GCC unroll 4
@@ -61,13 +62,22 @@ struct SixteenRows {
 template <int kOthers, class F>
 NIBBLE_INLINE void product_block(const SixteenRows& a, const float* b, int64_t b_stride, int64_t n, float* out,
                                  int64_t out_stride, const F& ahead) {
+  constexpr int64_t kUnrolled = 128;  // columns of a KDA head in K3: a tile without a loop is a fifth faster
   float lanes[kOthers][kLanes][kLanes];
+  const int64_t last = a.count - 1;
   for (int64_t r = 0; r < kLanes; r += kProductRows) {
     ahead(r);
-    const int64_t last = a.count - 1;
+    const auto of_tile = reinterpret_cast<float(*)[kLanes][kLanes]>(lanes[0] + r);
+    if (r > last) {
+      for (int t = 0; t < kOthers; ++t) __builtin_memset(of_tile[t], 0, kProductRows * sizeof(of_tile[t][0]));
+      continue;
+    }
     const float* rows[kProductRows];
     for (int64_t i = 0; i < kProductRows; ++i) rows[i] = a.data + (r + i < last ? r + i : last) * a.stride;
-    product_tile<kOthers>(rows, b, b_stride, n, reinterpret_cast<float(*)[kLanes][kLanes]>(lanes[0] + r));
+    if (n == kUnrolled)
+      product_tile<kOthers>(rows, b, b_stride, kUnrolled, of_tile);
+    else
+      product_tile<kOthers>(rows, b, b_stride, n, of_tile);
   }
   for (int t = 0; t < kOthers; ++t) native_sums(lanes[t][0], out + t * out_stride);
 }
