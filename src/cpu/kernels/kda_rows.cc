@@ -48,7 +48,8 @@ NIBBLE_INLINE void read_state(const Head& head, const Scratch& s, int64_t rows, 
            head.key_dim, s.read + v, s.values);
 }
 
-// Rows v .. v + kRows - 1 of S0 <- S0 e^G_15 + sum_j v'_j (k~_j e^G_15 c)^T.
+// Rows v .. v + kRows - 1 of S0 <- S0 e^G_15 + sum_j v'_j (k~_j e^G_15 c)^T. Head and scratch come by value: a store of
+// a vector may alias what a reference points to, which would be read again after each.
 template <int kRows>
 [[gnu::noinline]] void fold_rows(const Head head, const Scratch s, int64_t v, bool fresh) {
   float* const state = head.state + v * head.key_dim;
