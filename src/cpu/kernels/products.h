@@ -23,7 +23,6 @@ NIBBLE_INLINE void product_tile(const float* const (&a)[kProductRows], const flo
 #pragma GCC unroll 4
       for (int r = 0; r < kProductRows; ++r) acc[t][r] = native_broadcast(0.0f);
     }
-#pragma GCC unroll 8
     for (int64_t k = lane; k < whole; k += kLanes) {
       NativeF v[kOthers];
 #pragma GCC unroll 4
