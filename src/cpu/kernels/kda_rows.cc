@@ -32,53 +32,41 @@ struct Next {
 
 constexpr int64_t kAhead = 12;  // rows of S0: memory is what a single row waits for
 
-// S0 (k e^G) and S0 (q e^G) of one row, for sixteen rows of S0 from v on, 8 KiB in K3. Not inlined: its loop is what
-// decoding waits for, and wants the registers for itself.
-[[gnu::noinline]] void read_state_once(const Head head, const Scratch& s, int64_t v, const Next& next) {
+// Sixteen rows of S0 from v on, 8 KiB in K3.
+NIBBLE_INLINE SixteenRows state_rows(const Head& head, int64_t v) {
   const int64_t left = head.value_dim - v;
+  return {head.state + v * head.key_dim, head.key_dim, left < kLanes ? left : kLanes};
+}
+
+// S0 (k e^G) and S0 (q e^G) of one row, for sixteen rows of S0. Not inlined: its loop is what decoding waits for, and
+// wants the registers for itself.
+[[gnu::noinline]] void read_state_once(const Head head, const Scratch& s, int64_t v, const Next& next) {
   for (int64_t j = v / 8; j < v / 8 + 2; ++j) next.ask_value(j);
-  product_block<2>(
-      {head.state + v * head.key_dim, head.key_dim, left < kLanes ? left : kLanes}, s.plain, s.keys, head.key_dim,
-      s.read + v, s.values, [&](int64_t r) __attribute__((always_inline)) { next.ask_state(head, v + r + kAhead); });
+  const auto read = [&](int64_t columns) __attribute__((always_inline)) {
+    product_block<2>(
+        state_rows(head, v), s.plain, s.keys, columns, s.read + v,
+        s.values, [&](int64_t r) __attribute__((always_inline)) { next.ask_state(head, v + r + kAhead); });
+  };
+  constexpr int64_t kUsual = 128;  // K3's: tiles without a loop are a fifth faster
+  if (head.key_dim == kUsual)
+    read(kUsual);
+  else
+    read(head.key_dim);
 }
 // The same of `rows` rows.
 NIBBLE_INLINE void read_state(const Head& head, const Scratch& s, int64_t rows, int64_t v) {
-  const int64_t left = head.value_dim - v;
-  products({head.state + v * head.key_dim, head.key_dim, left < kLanes ? left : kLanes}, s.plain, s.keys, 2 * rows,
-           head.key_dim, s.read + v, s.values);
+  products(state_rows(head, v), s.plain, s.keys, 2 * rows, head.key_dim, s.read + v, s.values);
 }
 
 // Rows v .. v + kRows - 1 of S0 <- S0 e^G_15 + sum_j v'_j (k~_j e^G_15 c)^T. Head and scratch come by value: a store of
 // a vector may alias what a reference points to, which would be read again after each.
 template <int kRows>
 [[gnu::noinline]] void fold_rows(const Head head, const Scratch s, int64_t v, bool fresh) {
-  float* const state = head.state + v * head.key_dim;
   const auto fold = [&]<int kBlocks>(int64_t c, int64_t count) __attribute__((always_inline)) {
-    F16 sum[kRows][kBlocks];
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-      for (int n = 0; n < kBlocks; ++n) {
-        const int64_t k = c + n * kLanes;
-        sum[r][n] = fresh ? zero() : load_n(state + r * head.key_dim + k, count) * load(s.factor + k);
-      }
-    }
-    for (int64_t j = 0; j < kSegment; ++j) {
-      F16 key[kBlocks];
-#pragma GCC unroll 4
-      for (int n = 0; n < kBlocks; ++n) key[n] = load(s.folded + j * s.keys + c + n * kLanes);
-#pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r) {
-        const F16 value = broadcast(head.value(j)[v + r]);
-#pragma GCC unroll 4
-        for (int n = 0; n < kBlocks; ++n) sum[r][n] = fma(value, key[n], sum[r][n]);
-      }
-    }
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-      for (int n = 0; n < kBlocks; ++n) store_n(state + r * head.key_dim + c + n * kLanes, sum[r][n], count);
-    }
+    fold_tile<kRows, kBlocks>(
+        {head.state + v * head.key_dim + c, head.key_dim, kLanes, count}, fresh, head.value(0) + v, head.width,
+        s.folded + c,
+        s.keys, [&](int, int n) __attribute__((always_inline)) { return load(s.factor + c + n * kLanes); });
   };
   constexpr int kMost = kParts == 1 ? 4 : 1;  // vectors: with four rows as many sums as registers hold
   int64_t c = 0;
@@ -216,7 +204,7 @@ NIBBLE_INLINE void run_segments(Task<T>& task, int64_t segments) {
       finish_columns<kBlocks>(head, s, 0, kSegment, fresh, io, c, kLanes);
       constexpr int kFolded = kParts == 1 ? kBlocks : 1;
       for (int64_t v = c; v < c + kBlocks * kLanes; v += kFolded * kLanes) {
-        state.fold<kFolded>(v, fresh, s.factor, s.folded, s.keys, head.value(0), head.width, kSegment);
+        state.fold<kFolded>(v, fresh, head, s);
       }
     };
     int64_t c = 0;

@@ -84,7 +84,7 @@ NIBBLE_INLINE void enter_row(const Head& head, const Scratch& s, int64_t i, int6
 
 // a and b of rows first .. end - 1: k~_j with k_i e^G_i c and q_i e^G_i c. Those of j > i mean nothing.
 NIBBLE_INLINE void inner_products(const Head& head, const Scratch& s, int64_t first, int64_t end) {
-  constexpr int64_t kRows = kParts == 1 ? 2 : 3;  // as many as make whole tiles
+  constexpr int64_t kRows = kProductOthers % 2 == 0 ? kProductOthers / 2 : kProductOthers;  // whole tiles
   for (int64_t i = first; i < end; i += kRows) {
     const int64_t rows = end - i < kRows ? end - i : kRows;
     products({head.key(0), head.width, i + rows}, s.scaled + 2 * (i - first) * s.keys, s.keys, 2 * rows, head.key_dim,
@@ -147,6 +147,43 @@ NIBBLE_INLINE void fold_factors(const Head& head, const Scratch& s) {
     store(s.factor + c, whole);
     for (int64_t j = 0; j < kSegment; ++j) store(s.folded + j * s.keys + c, load_n(head.key(j) + c, count) * scaled);
   });
+}
+
+// A tile of S0: row i, vector n, of `count` lanes (less than 16 with one vector only), is at data + i * row + n * step.
+struct StateTile {
+  float* data;
+  int64_t row, step, count;
+};
+
+// s <- s scale(i, n) + sum_j each_j[i] wide_j[n] over a segment, j ascending: sixteen sums take eight loads a j.
+// `fresh`: S0 counts as zero.
+template <int kRows, int kBlocks, class F>
+NIBBLE_INLINE void fold_tile(const StateTile& s, bool fresh, const float* each, int64_t each_stride, const float* wide,
+                             int64_t wide_stride, const F& scale) {
+  F16 sum[kRows][kBlocks];
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+    for (int n = 0; n < kBlocks; ++n) {
+      sum[i][n] = fresh ? zero() : load_n(s.data + i * s.row + n * s.step, s.count) * scale(i, n);
+    }
+  }
+  for (int64_t j = 0; j < kSegment; ++j) {
+    F16 vector[kBlocks];
+#pragma GCC unroll 4
+    for (int n = 0; n < kBlocks; ++n) vector[n] = load(wide + j * wide_stride + n * kLanes);
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) {
+      const F16 x = broadcast(each[j * each_stride + i]);
+#pragma GCC unroll 4
+      for (int n = 0; n < kBlocks; ++n) sum[i][n] = fma(x, vector[n], sum[i][n]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+    for (int n = 0; n < kBlocks; ++n) store_n(s.data + i * s.row + n * s.step, sum[i][n], s.count);
+  }
 }
 
 }  // namespace nibble::cpu::NIBBLE_ISA

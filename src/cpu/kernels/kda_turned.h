@@ -3,7 +3,7 @@
 // sixteen partial sums, one for every key channel modulo sixteen, and the tree of vec.h over them.
 #pragma once
 
-#include "cpu/kernels/kernel.h"
+#include "cpu/kernels/kda_segment.h"
 
 namespace nibble::cpu::NIBBLE_ISA {
 
@@ -68,39 +68,14 @@ struct TurnedState {
     }
   }
 
-  // kBlocks * 16 rows of S0 from v on <- S0 factor + sum_j value_j key_j^T, j ascending over `count`; `fresh`: S0
-  // counts as zero.
+  // What fold_factors made, folded into kBlocks * 16 rows of S0 from v on.
   template <int kBlocks>
-  NIBBLE_INLINE void fold(int64_t v, bool fresh, const float* factor, const float* key, int64_t key_stride,
-                          const float* value, int64_t value_stride, int64_t count) const {
+  NIBBLE_INLINE void fold(int64_t v, bool fresh, const Head& head, const Scratch& s) const {
     constexpr int kKeys = 4;
-    float* const s = block(v);
-    const int64_t size = key_dim * kLanes;  // of a block
     for (int64_t k = 0; k < key_dim; k += kKeys) {
-      F16 sum[kKeys][kBlocks];
-#pragma GCC unroll 4
-      for (int i = 0; i < kKeys; ++i) {
-#pragma GCC unroll 4
-        for (int n = 0; n < kBlocks; ++n) {
-          sum[i][n] = fresh ? zero() : load(s + n * size + (k + i) * kLanes) * broadcast(factor[k + i]);
-        }
-      }
-      for (int64_t j = 0; j < count; ++j) {
-        F16 of_row[kBlocks];
-#pragma GCC unroll 4
-        for (int n = 0; n < kBlocks; ++n) of_row[n] = load(value + j * value_stride + v + n * kLanes);
-#pragma GCC unroll 4
-        for (int i = 0; i < kKeys; ++i) {
-          const F16 of_key = broadcast(key[j * key_stride + k + i]);
-#pragma GCC unroll 4
-          for (int n = 0; n < kBlocks; ++n) sum[i][n] = fma(of_row[n], of_key, sum[i][n]);
-        }
-      }
-#pragma GCC unroll 4
-      for (int i = 0; i < kKeys; ++i) {
-#pragma GCC unroll 4
-        for (int n = 0; n < kBlocks; ++n) store(s + n * size + (k + i) * kLanes, sum[i][n]);
-      }
+      fold_tile<kKeys, kBlocks>(
+          {block(v) + k * kLanes, kLanes, key_dim * kLanes, kLanes}, fresh, s.folded + k, s.keys, head.value(0) + v,
+          head.width, [&](int i, int) __attribute__((always_inline)) { return broadcast(s.factor[k + i]); });
     }
   }
 
