@@ -2,11 +2,12 @@
 // bf16.
 //
 // Activations are prepared first: `prepare` puts them into the order and the type, `X`, that they are read in, with
-// zeros up to a multiple of kColumns. Streams keep sums in registers, and the `weights` of some rows
-// (`weights_rest`: the last ones, fewer, with zeros after): `begin` of a sum, `add` to it in `steps` (at most kSteps),
-// `finish`. Panels keep widened weights (`Element`s, `put` there) in the first-level cache: a Tile's `part_*` do the
-// same one native vector of lanes at a time, kStep columns a step, for lanes are independent. A Tile with kSpan adds up
-// the products of so many columns first, from nothing on, and `finish`es the sum with what they come to.
+// zeros up to a multiple of kColumns; a Tile's kStep columns from k on go to `to(k)`. Streams keep sums in registers,
+// and the `weights` of some rows (`weights_rest`: the last ones, fewer, with zeros after): `begin` of a sum, `add` to
+// it in `steps` (at most kSteps), `finish`. Panels keep widened weights (`Element`s, `put` there) in the first-level
+// cache: a Tile's `part_*` do the same one native vector of lanes at a time, kStep columns a step, for lanes are
+// independent. A Tile with kSpan adds up the products of so many columns first, from nothing on, and `finish`es the sum
+// with what they come to.
 #pragma once
 
 #include <type_traits>
@@ -75,16 +76,17 @@ struct FloatMath {
   // Four of bf16's share what they read of the activation; others' lookups want the registers.
   static constexpr int rows_together(int tokens) { return tokens == 1 && Row::kCodeBits > 8 ? 4 : 1; }
 
-  template <class From>
-  NIBBLE_INLINE static void prepare(const From* p, int64_t count, X* out) {
+  template <class From, class To>
+  NIBBLE_INLINE static void prepare(const From* p, int64_t count, const To& to) {
     for (int64_t k = 0; k < count; k += kPair) {
       for (int64_t i = k; i < k + kPair; i += kLanes) {
+        X* const out = to(i);
         if constexpr (sizeof(X) == 2) {
           const int64_t left = count - i < kLanes ? count - i : kLanes;
-          for (int64_t c = 0; c < kLanes; ++c) out[i + c] = c < left ? p[i + c] : X{};
+          for (int64_t c = 0; c < kLanes; ++c) out[c] = c < left ? p[i + c] : X{};
         } else {
           const F16 natural = count > i ? load_n(p + i, count - i < kLanes ? count - i : kLanes) : zero();
-          store(out + i, from_natural<kOrder>(natural));
+          store(out, from_natural<kOrder>(natural));
         }
       }
     }
@@ -179,13 +181,14 @@ struct PairMath {
   // Products of a row wait for each other: those of others are between them.
   static constexpr int rows_together(int tokens) { return stream_rows(tokens); }
 
-  NIBBLE_INLINE static void prepare(const Bf16* p, int64_t count, Bf16* out) {
+  template <class To>
+  NIBBLE_INLINE static void prepare(const Bf16* p, int64_t count, const To& to) {
     for (int64_t k = 0; k < count; k += kColumns) {
       const Bf16Span span = {reinterpret_cast<const uint16_t*>(p) + k, count - k};
       NativePairs v[kSteps];
       for (int i = 0; i < kSteps; ++i) v[i] = span.pairs(i);
       if constexpr (Tile::kIsScaled) native_to_codes(v);
-      for (int i = 0; i < kSteps; ++i) native_store_pairs(reinterpret_cast<uint16_t*>(out) + k + i * kPair, v[i]);
+      for (int i = 0; i < kSteps; ++i) native_store_pairs(reinterpret_cast<uint16_t*>(to(k + i * kPair)), v[i]);
     }
   }
   NIBBLE_INLINE static Sum nothing() { return native_broadcast(0.0f); }

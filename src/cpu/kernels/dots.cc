@@ -11,13 +11,19 @@ namespace {
 constexpr int64_t kAhead = 2048;  // bytes: how far a stream is fetched before it is read
 constexpr int64_t kCacheLine = 64;
 
-// Activations as Math reads them, one row after another. An odd number of cache lines apart, for rows whose like
+// What rows of `cols` columns are padded to.
+template <class Math>
+NIBBLE_INLINE int64_t padded(int64_t cols) {
+  return (cols + Math::kColumns - 1) / Math::kColumns * Math::kColumns;
+}
+
+// Activations as streams read them, one row after another. An odd number of cache lines apart, for rows whose like
 // columns fall together in a cache push each other out.
 template <class Math>
 struct Prepared {
   using X = typename Math::X;
   NIBBLE_INLINE Prepared(std::byte* memory, int64_t cols)
-      : at(reinterpret_cast<X*>(memory)), columns((cols + Math::kColumns - 1) / Math::kColumns * Math::kColumns) {
+      : at(reinterpret_cast<X*>(memory)), columns(padded<Math>(cols)) {
     constexpr int64_t kLine = kCacheLine / static_cast<int64_t>(sizeof(X));
     stride = (columns + kLine - 1) / kLine * kLine;
     if (stride / kLine % 2 == 0) stride += kLine;
@@ -154,11 +160,48 @@ struct Sums {
   alignas(kCacheLine) float lane[Tile::kBlockTokens][Tile::kPanelRows][kLanes];
 };
 
-// Adds the products of `width` columns, four rows from `first` on by kTokens activations from `x` on, `stride` apart.
+// Activations as tiles read them, in the very order: for each panel's columns one tile after another, in a tile kStep
+// columns of each of its activations by turns. So they come as one run, which a processor fetches ahead by itself; rows
+// apart it has to be asked for, and multiplies more slowly meanwhile.
+template <class Math>
+struct Packed {
+  using X = typename Math::X;
+  using Tile = typename Math::Tile;
+  NIBBLE_INLINE Packed(std::byte* memory, int64_t cols, int64_t count)
+      : at(reinterpret_cast<X*>(memory)), columns(padded<Math>(cols)), tokens(count) {}
+  NIBBLE_INLINE int64_t width(int64_t column) const {
+    return columns - column < kPanelColumns ? columns - column : kPanelColumns;
+  }
+  // The columns from `column` on, a multiple of kPanelColumns, of the tile that begins with a token.
+  NIBBLE_INLINE X* tile(int64_t column, int64_t token) const { return at + column * tokens + token * width(column); }
+  // The same of all tokens, a tile's at `token` times the width.
+  NIBBLE_INLINE X* panel(int64_t column) const { return tile(column, 0); }
+  // kStep columns from k on of the i-th of `count` activations of that tile.
+  NIBBLE_INLINE X* step(int64_t k, int64_t token, int64_t i, int64_t count) const {
+    const int64_t column = k / kPanelColumns * kPanelColumns;
+    return tile(column, token) + (k - column) * count + i * Tile::kStep;
+  }
+
+  X* const at;
+  const int64_t columns, tokens;
+};
+
+// f<count>(token) for the tiles of some tokens. What is left at the end is cut into two of nearly the same size.
+template <class Tile, class F>
+NIBBLE_INLINE void for_tiles(int64_t tokens, const F& f) {
+  for (int64_t t = 0; t < tokens;) {
+    const int64_t left = tokens - t;
+    const int64_t count = left >= 2 * Tile::kTokens ? Tile::kTokens : left > Tile::kTokens ? (left + 1) / 2 : left;
+    with_count<Tile::kTokens>(count, [&]<int kTokens>() { f.template operator()<kTokens>(t); });
+    t += count;
+  }
+}
+
+// Adds the products of `width` columns, four rows from `first` on by kTokens activations, a tile of Packed.
 // `kFresh`: to nothing, whatever `out` has.
 template <class Tile, int kTokens, bool kFresh>
 NIBBLE_INLINE void add_tile(const Panel<Tile>& panel, int64_t first, int64_t width, const typename Tile::X* x,
-                            int64_t stride, float (*out)[Tile::kPanelRows][kLanes]) {
+                            float (*out)[Tile::kPanelRows][kLanes]) {
 #pragma GCC unroll 4
   for (int part = 0; part < Tile::kStepParts; ++part) {
     const int64_t lane = part * kNativeLanes;
@@ -168,7 +211,7 @@ NIBBLE_INLINE void add_tile(const Panel<Tile>& panel, int64_t first, int64_t wid
     const auto add = [&](int64_t k, NativeF(&to)[kTokens][Tile::kRows]) __attribute__((always_inline)) {
       decltype(Tile::part_columns(x, part)) v[kTokens];
 #pragma GCC unroll 6
-      for (int t = 0; t < kTokens; ++t) v[t] = Tile::part_columns(x + t * stride + k, part);
+      for (int t = 0; t < kTokens; ++t) v[t] = Tile::part_columns(x + k * kTokens + t * Tile::kStep, part);
 #pragma GCC unroll 4
       for (int r = 0; r < Tile::kRows; ++r) {
         auto weights = Tile::part_weights(panel.row[first + r] + k, part);
@@ -213,24 +256,19 @@ NIBBLE_INLINE void add_tile(const Panel<Tile>& panel, int64_t first, int64_t wid
   }
 }
 
-// Tokens outside, rows inside: a tile's activations stay in the first-level cache beside the panel. What is left at
-// the end is cut into two tiles of nearly the same size. Between tiles some of the lines `ahead` are asked for.
+// Tokens outside, rows inside: a tile's activations stay in the first-level cache beside the panel. Between tiles some
+// of the lines `ahead` are asked for. x: Packed's of the panel's columns.
 template <class Tile, bool kFresh, class Ahead>
-[[gnu::noinline]] void add_panel(const Panel<Tile>& panel, int64_t width, const typename Tile::X* x, int64_t stride,
-                                 int64_t tokens, Ahead ahead, Sums<Tile>& out) {
+[[gnu::noinline]] void add_panel(const Panel<Tile>& panel, int64_t width, const typename Tile::X* x, int64_t tokens,
+                                 Ahead ahead, Sums<Tile>& out) {
   const int64_t tiles = (tokens + Tile::kTokens - 1) / Tile::kTokens * (Tile::kPanelRows / Tile::kRows);
   const int64_t share = Ahead::kBetweenTiles ? (ahead.lines() + tiles - 1) / tiles : 0;
-  for (int64_t t = 0; t < tokens;) {
-    const int64_t left = tokens - t;
-    const int64_t count = left >= 2 * Tile::kTokens ? Tile::kTokens : left > Tile::kTokens ? (left + 1) / 2 : left;
-    with_count<Tile::kTokens>(count, [&]<int kTokens>() {
-      for (int64_t r = 0; r < Tile::kPanelRows; r += Tile::kRows) {
-        if constexpr (Ahead::kBetweenTiles) ahead.ask(share);
-        add_tile<Tile, kTokens, kFresh>(panel, r, width, x + t * stride, stride, out.lane + t);
-      }
-    });
-    t += count;
-  }
+  for_tiles<Tile>(tokens, [&]<int kTokens>(int64_t t) {
+    for (int64_t r = 0; r < Tile::kPanelRows; r += Tile::kRows) {
+      if constexpr (Ahead::kBetweenTiles) ahead.ask(share);
+      add_tile<Tile, kTokens, kFresh>(panel, r, width, x + t * width, out.lane + t);
+    }
+  });
 }
 
 // A block of weight rows, a panel of them at a time. Columns are the outermost loop: those of all activations stay in
@@ -284,10 +322,10 @@ struct Panels {
   }
 
   // Rows and activations at most a block of them; the value of row i and activation t goes to out[t * stride + i].
-  static void block(const ops::WeightMatrix& w, int64_t n, int64_t count, const Prepared<Math>& x, int64_t token,
-                    int64_t tokens, float* out, int64_t stride) {
+  static void block(const ops::WeightMatrix& w, int64_t n, int64_t count, const Packed<Math>& x, float* out,
+                    int64_t stride) {
     constexpr int64_t kPanels = Tile::kBlockRows / kRows;
-    const int64_t last = n + count - 1, panels = (count + kRows - 1) / kRows;
+    const int64_t last = n + count - 1, panels = (count + kRows - 1) / kRows, tokens = x.tokens;
     constexpr int64_t kAtOnce = kLanes / kRows;  // tokens whose sums are added up together
     Sums<Tile> sums[kPanels];
     if (tokens % kAtOnce != 0) {
@@ -295,7 +333,7 @@ struct Panels {
     }
     Panel<Tile> panel;
     for (int64_t column = 0; column < x.columns; column += kPanelColumns) {
-      const int64_t width = x.columns - column < kPanelColumns ? x.columns - column : kPanelColumns;
+      const int64_t width = x.width(column);
       for (int64_t p = 0; p < panels; ++p) {
         // What is read next: the rows below, at the block's end its first ones further on, then the rows below it.
         const bool is_last = p + 1 == panels, is_end = column + width == x.columns;
@@ -303,11 +341,10 @@ struct Panels {
         const int64_t next_column = !is_last ? column : is_end ? 0 : column + width;
         Ahead ahead(w, next_n, next_column, kPanelColumns);
         widen(w, n + p * kRows, last, column, width, ahead, panel);
-        const auto* const columns = x[token] + column;
         if (column == 0)
-          add_panel<Tile, true>(panel, width, columns, x.stride, tokens, ahead, sums[p]);
+          add_panel<Tile, true>(panel, width, x.panel(column), tokens, ahead, sums[p]);
         else
-          add_panel<Tile, false>(panel, width, columns, x.stride, tokens, ahead, sums[p]);
+          add_panel<Tile, false>(panel, width, x.panel(column), tokens, ahead, sums[p]);
       }
     }
     for (int64_t p = 0; p < panels; ++p) {
@@ -323,37 +360,48 @@ struct Panels {
   }
 };
 
-template <class Math>
-void panels(const ops::WeightMatrix& w, int64_t n, int64_t count, const Prepared<Math>& x, int64_t tokens, Block& out) {
-  constexpr int64_t kRows = Math::Tile::kBlockRows, kTokens = Math::Tile::kBlockTokens;
-  for (int64_t t = 0; t < tokens; t += kTokens) {
-    for (int64_t i = 0; i < count; i += kRows) {
-      Panels<Math>::block(w, n + i, count - i < kRows ? count - i : kRows, x, t,
-                          tokens - t < kTokens ? tokens - t : kTokens, out[t] + i, out.stride);
-    }
+// f(packed, token) for the blocks of tokens that sums are kept for, from `token` on.
+template <class Math, class X, class F>
+NIBBLE_INLINE void for_token_blocks(const Activations<X>& x, int64_t cols, const F& f) {
+  constexpr int64_t kTokens = Math::Tile::kBlockTokens;
+  const int64_t bytes = padded<Math>(cols) * static_cast<int64_t>(sizeof(typename Math::X));
+  for (int64_t t = 0; t < x.tokens; t += kTokens) {
+    f(Packed<Math>(x.prepared + t * bytes, cols, x.tokens - t < kTokens ? x.tokens - t : kTokens), t);
   }
 }
 
 template <class Math, class X>
-void prepare_as(const Activations<X>& x, int64_t cols) {
-  const Prepared<Math> to(x.prepared, cols);
-  for (int64_t t = 0; t < x.tokens; ++t) Math::prepare(x.row[t], cols, to[t]);
+void panels(const ops::WeightMatrix& w, int64_t n, int64_t count, const Activations<X>& x, Block& out) {
+  constexpr int64_t kRows = Math::Tile::kBlockRows;
+  for_token_blocks<Math>(x, w.cols, [&](const Packed<Math>& packed, int64_t t) {
+    for (int64_t i = 0; i < count; i += kRows) {
+      Panels<Math>::block(w, n + i, count - i < kRows ? count - i : kRows, packed, out[t] + i, out.stride);
+    }
+  });
 }
 
 // Few activations stream, many meet panels.
 template <class Few, class Many, class X>
 void prepare(const Activations<X>& x, int64_t cols) {
-  if (x.tokens <= Few::kStreamTokens)
-    prepare_as<Few>(x, cols);
-  else
-    prepare_as<Many>(x, cols);
+  if (x.tokens <= Few::kStreamTokens) {
+    const Prepared<Few> to(x.prepared, cols);
+    for (int64_t t = 0; t < x.tokens; ++t) Few::prepare(x.row[t], cols, [&](int64_t k) { return to[t] + k; });
+    return;
+  }
+  for_token_blocks<Many>(x, cols, [&](const Packed<Many>& to, int64_t first) {
+    for_tiles<typename Many::Tile>(to.tokens, [&]<int kTokens>(int64_t t) {
+      for (int64_t i = 0; i < kTokens; ++i) {
+        Many::prepare(x.row[first + t + i], cols, [&](int64_t k) { return to.step(k, t, i, kTokens); });
+      }
+    });
+  });
 }
 template <class Few, class Many, class X>
 void dots(const ops::WeightMatrix& w, int64_t n, int64_t count, const Activations<X>& x, Block& out) {
   if (x.tokens <= Few::kStreamTokens)
     streams<Few>(w, n, count, {x.prepared, w.cols}, x.tokens, out);
   else
-    panels<Many>(w, n, count, {x.prepared, w.cols}, x.tokens, out);
+    panels<Many>(w, n, count, x, out);
 }
 template <class Few, class Many, class X>
 constexpr Dots<X> kDots = {prepare<Few, Many, X>, dots<Few, Many, X>};
