@@ -160,27 +160,26 @@ struct Sums {
   alignas(kCacheLine) float lane[Tile::kBlockTokens][Tile::kPanelRows][kLanes];
 };
 
+// Where in a tile of `count` activations kStep columns of the i-th are, from column k of its panel on.
+template <class Tile>
+NIBBLE_INLINE int64_t in_tile(int64_t k, int64_t i, int64_t count) {
+  return k * count + i * Tile::kStep;
+}
+
 // Activations as tiles read them, in the very order: for each panel's columns one tile after another, in a tile kStep
 // columns of each of its activations by turns. So they come as one run, which a processor fetches ahead by itself; rows
 // apart it has to be asked for, and multiplies more slowly meanwhile.
 template <class Math>
 struct Packed {
   using X = typename Math::X;
-  using Tile = typename Math::Tile;
   NIBBLE_INLINE Packed(std::byte* memory, int64_t cols, int64_t count)
       : at(reinterpret_cast<X*>(memory)), columns(padded<Math>(cols)), tokens(count) {}
+  // Of the panel whose columns begin with `column`, a multiple of kPanelColumns.
   NIBBLE_INLINE int64_t width(int64_t column) const {
     return columns - column < kPanelColumns ? columns - column : kPanelColumns;
   }
-  // The columns from `column` on, a multiple of kPanelColumns, of the tile that begins with a token.
+  // That panel's columns of the tile that begins with a token.
   NIBBLE_INLINE X* tile(int64_t column, int64_t token) const { return at + column * tokens + token * width(column); }
-  // The same of all tokens, a tile's at `token` times the width.
-  NIBBLE_INLINE X* panel(int64_t column) const { return tile(column, 0); }
-  // kStep columns from k on of the i-th of `count` activations of that tile.
-  NIBBLE_INLINE X* step(int64_t k, int64_t token, int64_t i, int64_t count) const {
-    const int64_t column = k / kPanelColumns * kPanelColumns;
-    return tile(column, token) + (k - column) * count + i * Tile::kStep;
-  }
 
   X* const at;
   const int64_t columns, tokens;
@@ -211,7 +210,7 @@ NIBBLE_INLINE void add_tile(const Panel<Tile>& panel, int64_t first, int64_t wid
     const auto add = [&](int64_t k, NativeF(&to)[kTokens][Tile::kRows]) __attribute__((always_inline)) {
       decltype(Tile::part_columns(x, part)) v[kTokens];
 #pragma GCC unroll 6
-      for (int t = 0; t < kTokens; ++t) v[t] = Tile::part_columns(x + k * kTokens + t * Tile::kStep, part);
+      for (int t = 0; t < kTokens; ++t) v[t] = Tile::part_columns(x + in_tile<Tile>(k, t, kTokens), part);
 #pragma GCC unroll 4
       for (int r = 0; r < Tile::kRows; ++r) {
         auto weights = Tile::part_weights(panel.row[first + r] + k, part);
@@ -256,17 +255,19 @@ NIBBLE_INLINE void add_tile(const Panel<Tile>& panel, int64_t first, int64_t wid
   }
 }
 
-// Tokens outside, rows inside: a tile's activations stay in the first-level cache beside the panel. Between tiles some
-// of the lines `ahead` are asked for. x: Packed's of the panel's columns.
-template <class Tile, bool kFresh, class Ahead>
-[[gnu::noinline]] void add_panel(const Panel<Tile>& panel, int64_t width, const typename Tile::X* x, int64_t tokens,
-                                 Ahead ahead, Sums<Tile>& out) {
-  const int64_t tiles = (tokens + Tile::kTokens - 1) / Tile::kTokens * (Tile::kPanelRows / Tile::kRows);
+// The products of a panel, whose columns begin with `column`. Tokens outside, rows inside: a tile's activations stay in
+// the first-level cache beside the panel. Between tiles some of the lines `ahead` are asked for.
+template <class Math, bool kFresh, class Ahead>
+[[gnu::noinline]] void add_panel(const Panel<typename Math::Tile>& panel, int64_t column, const Packed<Math> x,
+                                 Ahead ahead, Sums<typename Math::Tile>& out) {
+  using Tile = typename Math::Tile;
+  const int64_t width = x.width(column);
+  const int64_t tiles = (x.tokens + Tile::kTokens - 1) / Tile::kTokens * (Tile::kPanelRows / Tile::kRows);
   const int64_t share = Ahead::kBetweenTiles ? (ahead.lines() + tiles - 1) / tiles : 0;
-  for_tiles<Tile>(tokens, [&]<int kTokens>(int64_t t) {
+  for_tiles<Tile>(x.tokens, [&]<int kTokens>(int64_t t) {
     for (int64_t r = 0; r < Tile::kPanelRows; r += Tile::kRows) {
       if constexpr (Ahead::kBetweenTiles) ahead.ask(share);
-      add_tile<Tile, kTokens, kFresh>(panel, r, width, x + t * width, out.lane + t);
+      add_tile<Tile, kTokens, kFresh>(panel, r, width, x.tile(column, t), out.lane + t);
     }
   });
 }
@@ -342,9 +343,9 @@ struct Panels {
         Ahead ahead(w, next_n, next_column, kPanelColumns);
         widen(w, n + p * kRows, last, column, width, ahead, panel);
         if (column == 0)
-          add_panel<Tile, true>(panel, width, x.panel(column), tokens, ahead, sums[p]);
+          add_panel<Math, true>(panel, column, x, ahead, sums[p]);
         else
-          add_panel<Tile, false>(panel, width, x.panel(column), tokens, ahead, sums[p]);
+          add_panel<Math, false>(panel, column, x, ahead, sums[p]);
       }
     }
     for (int64_t p = 0; p < panels; ++p) {
@@ -391,7 +392,10 @@ void prepare(const Activations<X>& x, int64_t cols) {
   for_token_blocks<Many>(x, cols, [&](const Packed<Many>& to, int64_t first) {
     for_tiles<typename Many::Tile>(to.tokens, [&]<int kTokens>(int64_t t) {
       for (int64_t i = 0; i < kTokens; ++i) {
-        Many::prepare(x.row[first + t + i], cols, [&](int64_t k) { return to.step(k, t, i, kTokens); });
+        Many::prepare(x.row[first + t + i], cols, [&](int64_t k) {
+          const int64_t column = k / kPanelColumns * kPanelColumns;
+          return to.tile(column, t) + in_tile<typename Many::Tile>(k - column, i, kTokens);
+        });
       }
     });
   });
